@@ -1,5 +1,6 @@
 """Forward tasks that read ranges, against a node."""
 
+import time
 import uuid
 
 import attrs
@@ -9,8 +10,10 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from barnabas.pipeline.delivery import forward_ranges, offset_metadata
+from barnabas.pipeline.delivery.arrow_rows import PartitionRows
 from barnabas.pipeline.delivery.offset_ranges import OffsetRange
 from barnabas.pipeline.delivery.task_failures import TaskFailureError
+from barnabas.pipeline.delivery.topic_writers import BytesCopy
 from barnabas.pipeline.delivery.transactional_producer import committed, offset_reader
 from barnabas.pipeline.delivery.worker_plan import TaskPlan
 from barnabas.testing import Node
@@ -61,6 +64,30 @@ def test_range_is_copied_once_although_two_tasks_have_it(plan: TaskPlan) -> None
     assert (again.figures.records, again.figures.skipped) == (0, 20)
     assert again.positions == {(plan.job, 0): 30}
     assert [each.offset for each in positions(plan)] == [30, -1001, -1001]
+
+
+def test_slow_writer_commits_within_the_timeout_of_its_transactions(
+    plan: TaskPlan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One transaction for the range would take 4 s, after which the broker has aborted it."""
+    write = BytesCopy.write
+
+    def write_slowly(writer: BytesCopy, rows: PartitionRows) -> None:
+        write(writer, rows)
+        time.sleep(0.02 * len(rows))
+
+    monkeypatch.setattr(BytesCopy, "write", write_slowly)
+    fill(plan, 200)
+    producer = {**plan.producer, "transaction.timeout.ms": 1_000}
+    plan = attrs.evolve(plan, producer=producer, limit_s=0.25)
+    position, transactions, where = 0, 0, (plan.job, 0)
+    while position < 200:
+        found = forward_ranges.run(plan, [OffsetRange(*where, position, 200, 500)])
+        assert found.positions[where] == position + found.figures.written
+        position = found.positions[where]
+        transactions += 1
+    assert 4 <= transactions <= 16
+    assert positions(plan)[0].offset == 200
 
 
 @pytest.mark.parametrize("is_single_task", [False, True])

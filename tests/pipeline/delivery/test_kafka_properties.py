@@ -3,8 +3,10 @@
 import pytest
 
 from barnabas.config import ConfigError
-from barnabas.pipeline.delivery.kafka_properties import for_librdkafka, for_spark
+from barnabas.pipeline.delivery.kafka_properties import for_librdkafka, for_spark, poll_records_max
+from barnabas.pipeline.delivery.worker_plan import POLL_RECORDS_MAX
 
+KILOBYTES = "queue.buffering.max.kbytes"
 BASE = {"bootstrap.servers": "h:1"}
 JAAS = (
     "org.apache.kafka.common.security.scram.ScramLoginModule required "
@@ -63,6 +65,24 @@ def test_properties_of_java_alone_do_not_reach_librdkafka() -> None:
     found = for_librdkafka({**BASE, "max.poll.records": "1", "max.request.size": "9"})
     assert "max.poll.records" not in found
     assert found["message.max.bytes"] == "9"
+
+
+def test_size_of_the_producers_buffer_has_javas_name_or_that_of_librdkafka() -> None:
+    assert for_librdkafka({**BASE, "buffer.memory": "33554433"})[KILOBYTES] == "32769"
+    assert for_librdkafka({**BASE, "buffer.memory": "9", KILOBYTES: "7"})[KILOBYTES] == "7"
+
+
+def test_records_of_a_poll_are_limited_as_in_java() -> None:
+    assert poll_records_max({**BASE, "max.poll.records": "500"}) == 500
+    assert poll_records_max(BASE) == POLL_RECORDS_MAX
+
+
+@pytest.mark.parametrize("value", ["0", "-1", "x", "", "1.5"])
+def test_numbers_of_java_that_are_none_are_refused(value: str) -> None:
+    with pytest.raises(ConfigError, match=f"max.poll.records={value} is not a number"):
+        poll_records_max({"max.poll.records": value})
+    with pytest.raises(ConfigError, match=f"buffer.memory={value} is not a number"):
+        for_librdkafka({**BASE, "buffer.memory": value})
 
 
 @pytest.mark.parametrize("name", ["group.id", "auto.offset.reset", "key.deserializer"])

@@ -25,7 +25,7 @@ from barnabas.testing import Node
 
 @pytest.fixture
 def reader(node: Node) -> Iterator[RangeReader]:
-    found = RangeReader({"bootstrap.servers": node.bootstrap, "group.id": "readers"})
+    found = RangeReader({"bootstrap.servers": node.bootstrap, "group.id": "readers"}, 5_000)
     yield found
     found.close()
 
@@ -67,10 +67,10 @@ def no_trim(where: Partition, offset: int) -> int:
 
 
 def read(
-    reader: RangeReader, *ranges: OffsetRange, trimmed: Any = no_trim
+    reader: RangeReader, *ranges: OffsetRange, trimmed: Any = no_trim, limit_s: float = 60
 ) -> tuple[dict[Partition, list[PartitionRows]], dict[Partition, int]]:
     found: dict[Partition, list[PartitionRows]] = {}
-    for rows in reader.rows(ranges, trimmed):
+    for rows in reader.rows(ranges, trimmed, limit_s):
         found.setdefault((rows.topic, rows.partition), []).append(rows)
     return found, reader.finish(ranges)
 
@@ -175,12 +175,12 @@ def test_range_without_an_answer_ends_with_a_failure_that_may_pass(
 def test_reader_that_failed_is_not_lent_again(node: Node) -> None:
     cache = ReaderCache()
     properties = {"bootstrap.servers": node.bootstrap, "group.id": "readers"}
-    with cache.borrowed("job", 1, properties) as first:
+    with cache.borrowed("job", 1, properties, 5) as first:
         pass
-    with contextlib.suppress(KafkaException), cache.borrowed("job", 1, properties) as second:
+    with contextlib.suppress(KafkaException), cache.borrowed("job", 1, properties, 5) as second:
         assert second is first
         raise KafkaException
-    with cache.borrowed("job", 1, properties) as third:
+    with cache.borrowed("job", 1, properties, 5) as third:
         assert third is not first
 
 
@@ -190,14 +190,14 @@ def test_reader_that_is_not_used_fetches_nothing_ahead(node: Node) -> None:
     write(node, name, [(50, True)])
     properties = {"bootstrap.servers": node.bootstrap, "group.id": "readers"}
     wanted = OffsetRange(name, 0, 0, 51, 10)
-    with cache.borrowed("job", 1, properties) as reader:
+    with cache.borrowed("job", 1, properties, 5) as reader:
         read(reader, wanted)
         assert reader._consumer.assignment() != []
     deadline = time.monotonic() + 60
     while reader._consumer.assignment() != []:
         assert time.monotonic() < deadline
         time.sleep(0.01)
-    with cache.borrowed("job", 1, properties) as again:
+    with cache.borrowed("job", 1, properties, 5) as again:
         assert again is reader
         runs, following = read(again, OffsetRange(name, 0, 10, 51, 1000))
     assert offsets(runs[name, 0]) == [*range(10, 50)]
@@ -207,9 +207,9 @@ def test_reader_that_is_not_used_fetches_nothing_ahead(node: Node) -> None:
 def test_readers_above_the_limit_are_closed(node: Node) -> None:
     cache = ReaderCache(limit=1)
     properties = {"bootstrap.servers": node.bootstrap, "group.id": "readers"}
-    with cache.borrowed("a", 1, properties) as first:
+    with cache.borrowed("a", 1, properties, 5) as first:
         pass
-    with cache.borrowed("b", 1, properties):
+    with cache.borrowed("b", 1, properties, 5):
         pass
     with pytest.raises(RuntimeError, match="closed"):
         first._consumer.assignment()

@@ -241,7 +241,7 @@ _ENGINE_ROWS: Final[tuple[_EngineRow, ...]] = (
     (
         "batch.records.max",
         ConfigType.INT,
-        100_000,
+        500_000,
         _LOW,
         "Batch records max",
         4,

@@ -38,7 +38,7 @@ def run(plan: TaskPlan, ranges: Sequence[OffsetRange]) -> ForwardResult:
         partitions = list(dict.fromkeys([*partitions, *known]))
     consumer = {**plan.consumer, "group.id": plan.group_id}
     with (
-        READERS.borrowed(name, plan.generation, consumer) as reader,
+        READERS.borrowed(name, plan.generation, consumer, plan.poll_records_max) as reader,
         forward_transaction(plan, name, partitions) as current,
     ):
         _copy(plan, reader, current, ranges)
@@ -62,7 +62,7 @@ def _copy(
     def trimmed(where: Partition, offset: int) -> int:
         return _after_trimmed(plan, current, where, offset)
 
-    for rows in reader.rows(wanted, trimmed):
+    for rows in reader.rows(wanted, trimmed, plan.limit_s):
         current.writer.write(rows)
         figures.records += len(rows)
         figures.see_timestamp(min(rows.timestamps_ms))

@@ -102,7 +102,7 @@ class JobPlan:
     offsets_topic: str = "connect-offsets"
     """The topic with the positions of source connectors."""
     trigger_ms: int = 100
-    max_records_per_batch: int = 100_000
+    max_records_per_batch: int = 500_000
     slice_ms: int = 2_000
     transaction_timeout_ms: int = 60_000
     records_per_second_max: int = 0

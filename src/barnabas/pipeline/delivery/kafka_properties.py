@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from typing import Final
 
 from barnabas.client.client_config import ClientConfig, SaslSettings, TlsSettings
+from barnabas.config import ConfigError
+from barnabas.pipeline.delivery.worker_plan import POLL_RECORDS_MAX
 
 # Security has different names in the two clients, so it is converted through ClientConfig.
 _SECURITY: Final = ("security.", "sasl.", "ssl.", "enable.ssl.")
@@ -24,11 +26,13 @@ _RENAMED: Final = {
     "fetch.max.wait.ms": "fetch.wait.max.ms",
     "auto.offset.reset": "auto.offset.reset",
 }
+_BUFFER_BYTES: Final = "buffer.memory"
+_POLL_RECORDS: Final = "max.poll.records"
 _JAVA_ONLY: Final = frozenset(
     {
-        "buffer.memory",
+        _BUFFER_BYTES,
+        _POLL_RECORDS,
         "max.block.ms",
-        "max.poll.records",
         "default.api.timeout.ms",
         "partition.assignment.strategy",
         "metric.reporters",
@@ -61,12 +65,35 @@ _LOGIN_MODULES: Final = {
 def for_librdkafka(properties: Mapping[str, str]) -> dict[str, str]:
     """Return the properties under librdkafka's names. Raises ConfigError."""
     config = ClientConfig.from_properties(properties)
-    found = _STABLE_BROKERS | _EARLY_CONNECTION | {
-        _RENAMED.get(name, name): value
-        for name, value in properties.items()
-        if not name.startswith(_SECURITY) and name not in _JAVA_ONLY and name not in _SERIALIZERS
-    }
+    found = (
+        _STABLE_BROKERS
+        | _EARLY_CONNECTION
+        | {
+            _RENAMED.get(name, name): value
+            for name, value in properties.items()
+            if not name.startswith(_SECURITY)
+            and name not in _JAVA_ONLY
+            and name not in _SERIALIZERS
+        }
+    )
+    if _BUFFER_BYTES in properties:
+        kilobytes = -(-_count(properties, _BUFFER_BYTES) // 1024)
+        found.setdefault("queue.buffering.max.kbytes", str(kilobytes))
     return found | _protocol(config) | _rdkafka_sasl(config.sasl) | _rdkafka_tls(config.tls)
+
+
+def poll_records_max(properties: Mapping[str, str]) -> int:
+    """Return the largest number of records that a consumer returns at once. Raises ConfigError."""
+    if _POLL_RECORDS not in properties:
+        return POLL_RECORDS_MAX
+    return _count(properties, _POLL_RECORDS)
+
+
+def _count(properties: Mapping[str, str], name: str) -> int:
+    text = properties[name]
+    if not text.isascii() or not text.isdecimal() or int(text) < 1:
+        raise ConfigError(f"{name}={text} is not a number of at least 1")
+    return int(text)
 
 
 def for_spark(properties: Mapping[str, str]) -> dict[str, str]:

@@ -16,13 +16,13 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from barnabas.pipeline.delivery.arrow_rows import PartitionRows
 from barnabas.pipeline.delivery.offset_ranges import OffsetRange, Partition
+from barnabas.pipeline.delivery.poll_size import PollSize
 from barnabas.pipeline.delivery.task_failures import TaskFailureError
 from barnabas.pipeline.delivery.transactional_producer import QUIET
 
 _READERS_MAX: Final = 32
 _IDLE_S: Final = 1.0
 _CLOSED_AFTER_S: Final = 30.0
-_MESSAGES_MAX: Final = 5_000
 _POLL_S: Final = 0.1
 _METADATA_S: Final = 30.0
 _STALLED_S: Final = 30.0
@@ -63,32 +63,39 @@ _Messages: TypeAlias = Sequence[Any]
 class RangeReader:
     """A consumer that reads ranges. It needs `group.id`, but joins no group."""
 
-    def __init__(self, properties: Mapping[str, Any]) -> None:
+    def __init__(self, properties: Mapping[str, Any], poll_records_max: int) -> None:
+        self._poll = PollSize(poll_records_max)
         self._consumer = Consumer({**_DEFAULTS, **properties, **_SETTINGS})
         self._positions: dict[Partition, int] = {}
         """The assigned partitions with the offset of the record to come."""
         self._known: set[Partition] = set()
         """Partitions whose leader the consumer knows, or looks for."""
 
-    def rows(self, ranges: Sequence[OffsetRange], trimmed: Trimmed) -> Iterator[PartitionRows]:
+    def rows(
+        self, ranges: Sequence[OffsetRange], trimmed: Trimmed, limit_s: float
+    ) -> Iterator[PartitionRows]:
         """Yield the records of ranges, each partition's in the order of offsets.
 
-        It ends at the ends of all ranges, or when the largest number of records was read; `finish`
-        returns where. Records that were written behind the end of a range may be among them.
-        Raises TaskFailureError, KafkaException.
+        It ends at the ends of all ranges, when the largest number of records was read, or when the
+        caller has taken records for `limit_s`; `finish` returns where. Records that were written
+        behind the end of a range may be among them. Raises TaskFailureError, KafkaException.
         """
         self._assign({each.where: each.start for each in ranges})
         ends = {each.where: each.end for each in ranges}
         left = sum(each.records_max for each in ranges)
         deadline = time.monotonic() + _STALLED_S
+        until_s = float("inf")
         newest: KafkaError | None = None
-        while left > 0 and self._is_behind(ends):
+        while left > 0 and time.monotonic() < until_s and self._is_behind(ends):
             messages = self._messages(left)
             records = [message for message in messages if message.error() is None]
             if records:
-                deadline = time.monotonic() + _STALLED_S
+                began_s = time.monotonic()
+                until_s = min(until_s, began_s + limit_s)
                 left -= len(records)
                 yield from self._runs(records)
+                deadline = time.monotonic() + _STALLED_S
+                self._poll.note(len(records), time.monotonic() - began_s)
             if len(records) < len(messages):
                 newest = self._serve(messages, trimmed) or newest
             if time.monotonic() > deadline:
@@ -113,7 +120,7 @@ class RangeReader:
 
     def _messages(self, left: int) -> _Messages:
         """Return records and events that are there, or the first to come."""
-        count = min(left, _MESSAGES_MAX)
+        count = min(left, self._poll.records)
         if messages := self._consumer.consume(count, 0):
             return messages
         first = self._consumer.consume(1, _POLL_S)
@@ -235,14 +242,14 @@ class ReaderCache:
 
     @contextlib.contextmanager
     def borrowed(
-        self, name: str, generation: int, properties: Mapping[str, Any]
+        self, name: str, generation: int, properties: Mapping[str, Any], poll_records_max: int
     ) -> Generator[RangeReader]:
         """Lend the reader of a name; one that was in use when an exception came is closed."""
         key = (name, generation)
         with self._lock:
             reader, _ = self._readers.pop(key, (None, 0.0))
         if reader is None:
-            reader = RangeReader(properties)
+            reader = RangeReader(properties, poll_records_max)
         try:
             yield reader
         except BaseException:

@@ -35,6 +35,9 @@ from barnabas.pipeline.delivery.worker_plan import TaskPlan
 _TRANSACTION_S: Final = 0.5
 """Records of several polls share a transaction for up to this time."""
 
+_RECORDS_MAX: Final = 100_000
+"""The records of a transaction are in memory until it begins."""
+
 _SESSIONS: Final[dict[tuple[str, int], "SourceSession"]] = {}
 
 
@@ -70,10 +73,10 @@ class SourceSession:
     def __init__(self, plan: TaskPlan, index: int) -> None:
         self.generation = plan.generation
         self._plan = plan
-        self._records_max = plan.records_max
+        self._records_max = min(plan.records_max, _RECORDS_MAX)
         if plan.records_per_second_max:  # a transaction holds the records of its time
             most = max(1, int(plan.records_per_second_max * _TRANSACTION_S))
-            self._records_max = min(plan.records_max, most)
+            self._records_max = min(self._records_max, most)
         self._free_at = 0.0
         """When the next poll is allowed by the largest rate."""
         self._policy = ErrorPolicy(plan.properties, plan.job, index)

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from barnabas.pipeline.delivery import kafka_properties
 from barnabas.pipeline.delivery.job_plan import JobPlan
-from barnabas.pipeline.delivery.worker_plan import TaskPlan
+from barnabas.pipeline.delivery.worker_plan import LIMIT_S, TaskPlan
 
 
 def consumer_properties(plan: JobPlan) -> dict[str, str]:
@@ -30,6 +30,7 @@ def task_plan(
         "partitioner": "murmur2_random",
         "delivery.report.only.error": True,
         "linger.ms": 5,
+        "queue.buffering.max.kbytes": 65_536,
         **({"message.max.bytes": record_bytes_max} if record_bytes_max else {}),
         **kafka_properties.for_librdkafka({**client, **plan.producer_overrides}),
         "enable.idempotence": True,
@@ -54,5 +55,7 @@ def task_plan(
         offsets_topic=plan.offsets_topic,
         slice_ms=plan.slice_ms,
         records_max=plan.max_records_per_batch,
+        poll_records_max=kafka_properties.poll_records_max(plan.consumer_overrides),
+        limit_s=min(LIMIT_S, plan.transaction_timeout_ms / 4_000),
         records_per_second_max=plan.records_per_second_max / max(1, len(plan.task_configs)),
     )

@@ -1,8 +1,12 @@
 """The values of a job that its tasks use: strings and numbers, which Spark pickles."""
 
 from collections.abc import Mapping
+from typing import Final
 
 import attrs
+
+POLL_RECORDS_MAX: Final = 5_000
+LIMIT_S: Final = 5.0
 
 
 @attrs.frozen
@@ -30,6 +34,10 @@ class TaskPlan:
     offsets_topic: str = ""
     slice_ms: int = 0
     records_max: int = 0
+    poll_records_max: int = POLL_RECORDS_MAX
+    """The largest number of records that a writer gets at once."""
+    limit_s: float = LIMIT_S
+    """A task that reads ranges stops reading this time after its first record, and commits."""
     records_per_second_max: float = 0.0
     """The largest rate of one task of a source; 0 for none."""
 
