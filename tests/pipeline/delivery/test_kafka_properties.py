@@ -78,7 +78,7 @@ def test_records_of_a_poll_are_limited_as_in_java() -> None:
 
 
 @pytest.mark.parametrize("value", ["0", "-1", "x", "", "1.5"])
-def test_numbers_of_java_that_are_none_are_refused(value: str) -> None:
+def test_text_that_is_not_a_number_is_refused(value: str) -> None:
     with pytest.raises(ConfigError, match=f"max.poll.records={value} is not a number"):
         poll_records_max({"max.poll.records": value})
     with pytest.raises(ConfigError, match=f"buffer.memory={value} is not a number"):

@@ -1,4 +1,4 @@
-"""How many records a writer gets at once."""
+"""The number of records that a writer gets at once."""
 
 import pytest
 from hypothesis import given

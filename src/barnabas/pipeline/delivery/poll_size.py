@@ -1,4 +1,4 @@
-"""How many records a writer gets at once: a decision, without input or output."""
+"""The number of records that a writer gets at once: a decision, without input or output."""
 
 from typing import Final
 
