@@ -42,6 +42,7 @@ from barnabas.pipeline.delivery.group_positions import GroupPositions
 from barnabas.pipeline.delivery.hadoop_files import HadoopFiles
 from barnabas.pipeline.delivery.job_plan import JobFailure, JobPlan, JobProgress, OnTrim
 from barnabas.pipeline.delivery.kafka_queries import batch_limits, figures_of, source_options
+from barnabas.pipeline.delivery.lake_positions import DONE, PLANNED, positions_of
 from barnabas.pipeline.delivery.lake_rows import LakePlan
 from barnabas.pipeline.delivery.lake_version import REMEDY
 from barnabas.pipeline.delivery.query_job import QueryJob
@@ -49,13 +50,12 @@ from barnabas.pipeline.delivery.sampled_columns import sampled_columns
 from barnabas.pipeline.delivery.skipped_batches import SkippedBatches
 from barnabas.pipeline.delivery.spark_columns import check_columns
 from barnabas.pipeline.delivery.spark_library import SparkSession, pyspark
-from barnabas.pipeline.delivery.start_positions import PartitionState, StartPositions
+from barnabas.pipeline.delivery.start_positions import PartitionState, Remedies, StartPositions
 from barnabas.pipeline.delivery.task_failures import JobStartError, refused
 from barnabas.pipeline.delivery.task_plans import consumer_properties, task_plan
 from barnabas.pipeline.delivery.worker_plan import TaskPlan
 from barnabas.pipeline.delivery.worker_rows import map_in_workers
 
-_FIRST_OFFSETS: Final = "sources/0/0"
 _COLUMNS_FILE: Final = "barnabas-columns.json"
 _BATCH_POLL_S: Final = 0.05
 _ANALYSIS: Final = ("AnalysisException", "UNSUPPORTED", "PARSE_SYNTAX_ERROR")
@@ -127,6 +127,8 @@ class _Input:
     positions: StartPositions
     first_offsets: Mapping[tuple[str, int], int]
     """The positions as numbers."""
+    new_offsets: Mapping[tuple[str, int], int]
+    """Those of the partitions that no batch of the checkpoint has."""
 
     @property
     def topic_ids(self) -> dict[str, str]:
@@ -149,6 +151,7 @@ def _query_job(session: SparkSession, plan: JobPlan) -> QueryJob | None:
         task = task_plan(plan, topic_ids=found.topic_ids)
         has_letters = functools.partial(lake_rows.has_letters, task, found.first_offsets)
         lake_version.check(files, settings, columns, plan.properties, has_letters)
+        lake_rows.forget_letters(task, found.new_offsets)
         query = _started(session, plan, task, settings, found, columns)
     except (ConfigError, ConfigValueError, DataError) as error:
         raise refused(str(error)) from error
@@ -174,8 +177,8 @@ def _query_job(session: SparkSession, plan: JobPlan) -> QueryJob | None:
 def _wait_end_of_batch(files: HadoopFiles, checkpoint: str, timeout_s: float) -> None:
     """Wait until the running batch has ended: other conversions may begin then."""
     deadline = time.monotonic() + timeout_s
-    batch = files.newest(f"{checkpoint}/offsets")
-    while batch > files.newest(f"{checkpoint}/commits") and time.monotonic() < deadline:
+    batch = files.newest(f"{checkpoint}/{PLANNED}")
+    while batch > files.newest(f"{checkpoint}/{DONE}") and time.monotonic() < deadline:
         time.sleep(_BATCH_POLL_S)
 
 
@@ -199,7 +202,7 @@ def _check_file_log(files: HadoopFiles, settings: SparkSinkSettings) -> None:
     if settings.format not in FILE_FORMATS:
         return
     written = files.newest(lake_version.file_log(settings))
-    planned = files.newest(f"{settings.checkpoint}/offsets")
+    planned = files.newest(f"{settings.checkpoint}/{PLANNED}")
     if written > planned:
         raise refused(
             f"{settings.path} has the files of another job, or the checkpoint "
@@ -214,12 +217,13 @@ def _input(plan: JobPlan, files: HadoopFiles, settings: SparkSinkSettings) -> _I
     cluster = ClusterState(properties)
     topics = existing_topics(cluster, plan.topics, plan.topics_pattern, plan.topic_ids, REMEDY)
     cluster.create_dead_letter_topic(plan.properties)
-    kept = _positions_of(files, settings.checkpoint)
+    kept, planned = (positions_of(files, settings.checkpoint, log) for log in (DONE, PLANNED))
     states = [
-        _at(state, kept.get(state.topic, {}).get(str(state.partition)))
+        _at(state, kept.get((state.topic, state.partition)))
         for state in cluster.partition_states(plan.group_id, topics)
     ]
-    positions = start_positions.decide(states, plan.offset_reset, plan.on_trim)
+    remedies = Remedies(REMEDY)
+    positions = start_positions.decide(states, plan.offset_reset, plan.on_trim, remedies)
     if isinstance(positions, JobFailure):
         raise JobStartError(positions)
     numbers = start_positions.resolved(positions.offsets, states)
@@ -228,23 +232,12 @@ def _input(plan: JobPlan, files: HadoopFiles, settings: SparkSinkSettings) -> _I
         for topic, partitions in numbers.items()
         for partition, offset in partitions.items()
     }
-    return _Input(cluster, properties, topics, positions, first_offsets)
+    new_offsets = {where: at for where, at in first_offsets.items() if where not in planned}
+    return _Input(cluster, properties, topics, positions, first_offsets, new_offsets)
 
 
 def _at(state: PartitionState, kept: int | None) -> PartitionState:
     return state if kept is None else attrs.evolve(state, committed=kept)
-
-
-def _positions_of(files: HadoopFiles, checkpoint: str) -> Mapping[str, Mapping[str, int]]:
-    """Return the offsets at which the query begins: behind the newest batch that is done.
-
-    Before the first one they are those that Spark found when the checkpoint was new.
-    """
-    newest = files.newest(f"{checkpoint}/commits")
-    text = files.read(f"{checkpoint}/{f'offsets/{newest}' if newest >= 0 else _FIRST_OFFSETS}")
-    if text is None:
-        return {}
-    return json.loads(text.splitlines()[-1])
 
 
 def _columns(

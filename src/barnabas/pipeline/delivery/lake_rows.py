@@ -1,10 +1,12 @@
 """The task of a lake sink: records of topics become rows, and failed records dead letters.
 
 Spark writes the rows, exactly once by the log of its sink. A dead letter and the offset behind it
-are one transaction in another group, so a batch that is repeated writes no letter twice.
+are one transaction in another group, so a batch that is repeated writes no letter twice. That group
+belongs to the name of the job, rows to its checkpoint: a new checkpoint begins with no letters.
 """
 
 from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager
 from typing import Any, Final
 
 import attrs
@@ -25,6 +27,8 @@ from barnabas.pipeline.delivery.record_writers import WriterCache
 from barnabas.pipeline.delivery.spark_columns import arrow_type, struct_fitting
 from barnabas.pipeline.delivery.task_figures import Figures
 from barnabas.pipeline.delivery.transactional_producer import (
+    PRODUCERS,
+    Transaction,
     TransactionalProducer,
     TransactionSettings,
     committed,
@@ -96,13 +100,9 @@ class _Letters:
 
     def write(self, plan: TaskPlan, figures: Figures) -> None:
         """Write the letters behind the last one that was committed."""
-        settings = TransactionSettings(
-            _letters_group(plan), plan.generation, plan.producer, plan.consumer
-        )
         for where, letters in self.found.items():
             topic, partition = where
-            transactional_id = _letters_id(plan, topic, partition)
-            with transaction(settings, transactional_id, [where]) as begun:
+            with _letters_transaction(plan, where) as begun:
                 committed = begun.positions[where].offset
                 for letter in letters:
                     if letter.offset >= committed:
@@ -125,6 +125,32 @@ def has_letters(plan: TaskPlan, offsets: Mapping[tuple[str, int], int]) -> bool:
         position.offset > offsets[position.topic, position.partition]
         for position in committed(reader, list(offsets))
     )
+
+
+def forget_letters(plan: TaskPlan, offsets: Mapping[tuple[str, int], int]) -> None:
+    """Set the position of dead letters back to offsets of partitions.
+
+    A job of the same name with another checkpoint may have left a greater one: failed records
+    below it would get no letters. Raises KafkaException, and the errors of
+    `TransactionalProducer`.
+    """
+    reader = offset_reader(_letters_group(plan), plan.consumer)
+    for position in committed(reader, list(offsets)):
+        where = (position.topic, position.partition)
+        if position.offset > offsets[where]:
+            with _letters_transaction(plan, where) as begun:
+                begun.send_offsets([TopicPartition(*where, offsets[where])])
+            PRODUCERS.discard(_letters_id(plan, *where), plan.generation)
+
+
+def _letters_transaction(
+    plan: TaskPlan, where: tuple[str, int]
+) -> AbstractContextManager[Transaction]:
+    """Return a transaction behind the last letter of a partition."""
+    settings = TransactionSettings(
+        _letters_group(plan), plan.generation, plan.producer, plan.consumer
+    )
+    return transaction(settings, _letters_id(plan, *where), [where])
 
 
 def _letters_group(plan: TaskPlan) -> str:
