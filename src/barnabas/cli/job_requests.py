@@ -45,6 +45,8 @@ def read_jobs(file: Path) -> dict[str, dict[str, str]]:
     The file is JSON: a configuration, {"name": .., "config": {..}}, or a list of those; or
     properties, NAME=VALUE a line.
     """
+    if file.suffix in (".yaml", ".yml"):  # which would be read as properties, quotes and all
+        raise CliError(f"{file}: YAML is not supported: write the job as JSON or properties")
     if file.suffix != ".json":
         from barnabas.config import ConfigError, properties_file
 

@@ -51,3 +51,11 @@ def test_failure_of_another_program_is_permanent_when_a_restart_cannot_help(
 
 def test_failure_without_mark_shows_the_line_with_the_exception() -> None:
     assert from_text(TRACE.format("KeyError: 'x'")).message == "KeyError: 'x'"
+
+
+def test_trace_of_a_task_that_knows_why_it_failed_is_the_trace_of_python() -> None:
+    error = TaskFailureError("m", is_permanent=True)
+    found = from_text(TRACE.format(f"barnabas.TaskFailureError: {error}") + "Driver stacktrace: ..")
+    assert found.trace == (
+        'Traceback (most recent call last):\n  File "worker.py", line 1, in main'
+    )

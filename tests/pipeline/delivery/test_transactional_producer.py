@@ -65,6 +65,35 @@ def test_record_that_the_topic_does_not_take_is_a_permanent_failure_with_its_top
     assert caught.value.failure.is_permanent
 
 
+def test_topic_whose_name_is_not_valid_is_a_permanent_failure_with_the_name() -> None:
+    with Node() as node:
+        producer = TransactionalProducer(
+            {"bootstrap.servers": node.bootstrap, "transactional.id": "job-wrong-0"}
+        )
+        producer.begin()
+        producer.produce("a b/c", b"x", b"k", -1, 0, None)
+        with pytest.raises(TaskFailureError, match="topic a b/c cannot be written") as caught:
+            producer.commit()
+        producer.abort()
+    assert caught.value.failure.is_permanent
+
+
+def test_failure_that_may_pass_names_the_topic() -> None:
+    with Node(config={"auto.create.topics.enable": "false"}) as node:
+        producer = TransactionalProducer(
+            {
+                "bootstrap.servers": node.bootstrap,
+                "transactional.id": "job-missing-0",
+                "topic.metadata.propagation.max.ms": 100,
+            }
+        )
+        producer.begin()
+        producer.produce("missing", b"x", b"k", -1, 0, None)
+        with pytest.raises(AbortableError, match="topic missing cannot be written"):
+            producer.commit()
+        producer.abort()
+
+
 def test_producer_that_is_fenced_while_records_are_in_its_queue_raises_fenced() -> None:
     """librdkafka raises its own exception from poll; a source's task begins again when fenced."""
     with Node() as node:

@@ -47,7 +47,8 @@ def runner(node: Node, request: pytest.FixtureRequest) -> Iterator[LiveRunner]:
 
 
 def create(runner: LiveRunner, name: str = "c", **more: str) -> None:
-    status, body = runner.ask("POST", "/connectors", {"name": name, "config": sink(**more)})
+    config = sink(**{"file": f"/tmp/none-{name}", **more})
+    status, body = runner.ask("POST", "/connectors", {"name": name, "config": config})
     assert status == 201, body
 
 

@@ -120,6 +120,30 @@ def test_query_that_cannot_start_at_all_stops_those_before_it() -> None:
     assert [job.stops for job in others.started] == [1]
 
 
+def test_session_that_ended_ends_the_app_with_an_error() -> None:
+    failing = FakeJobs(PASSING)
+    query = StreamQuery("q", failing.start, is_session_alive=lambda: False)
+    watcher = QueryWatcher([query])
+    watcher.start()
+    with pytest.raises(StreamFailedError, match="driver JVM of Spark ended"):
+        watcher.wait(60)
+    assert failing.generations == [1]
+
+
+def test_exception_that_nobody_expects_ends_the_app_with_it() -> None:
+    jobs = FakeJobs(PASSING)
+
+    def start(generation: int) -> FakeJob:
+        if generation == 2:
+            raise ConnectionRefusedError("py4j")
+        return jobs.start(generation)
+
+    watcher = QueryWatcher([StreamQuery("q", start)])
+    watcher.start()
+    with pytest.raises(ConnectionRefusedError, match="py4j"):
+        watcher.wait(60)
+
+
 def test_query_stopped_from_outside_ends_the_app() -> None:
     jobs = FakeJobs()
     watcher = QueryWatcher([StreamQuery("q", jobs.start)])

@@ -5,7 +5,7 @@ from its own replay; writes are passed on to the active runner.
 """
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, Protocol
 
 import attrs
@@ -13,7 +13,9 @@ import trio
 
 from barnabas.pipeline.connect.config_providers import ConfigProviders
 from barnabas.pipeline.connect.config_types import ConfigValueError
+from barnabas.pipeline.connect.config_def import ConfigValue
 from barnabas.pipeline.connect.connector_validation import (
+    ConfigInfo,
     ConfigInfos,
     ConnectorValidator,
     find_connector,
@@ -39,6 +41,7 @@ from barnabas.pipeline.jobs.core.store_records import (
     TargetRecord,
 )
 from barnabas.pipeline.jobs.core.store_state import ConnectorEntry, StoreState
+from barnabas.pipeline.jobs.job_conflicts import conflicts
 
 logger = logging.getLogger(__name__)
 
@@ -157,6 +160,7 @@ class ConnectorService:
 
     async def validate(self, config: Properties) -> ConfigInfos:
         """Return the result of a validation. Raises ConnectRestError for an unknown class."""
+        others = {name: entry.config for name, entry in self.state.connectors.items()}
 
         def blocking() -> ConfigInfos:
             try:
@@ -164,6 +168,10 @@ class ConnectorService:
             except ConfigValueError as error:
                 raise bad_request(str(error)) from None
             infos = self._validator.validate(resolved)
+            if not infos.errors:
+                name = resolved.get("name") or ""
+                found = conflicts(self.registry, name, resolved, others)
+                infos = _with_errors(infos, resolved, found)
             _hide_resolved(infos, config, resolved)
             return infos
 
@@ -273,6 +281,22 @@ class ConnectorService:
     def is_source(self, name: str) -> bool:
         """True for a connector that reads an external system."""
         return self.type_of(self.entry(name).config) == PluginKind.SOURCE.value
+
+
+def _with_errors(
+    infos: ConfigInfos, config: Properties, errors: Iterable[tuple[str, str]]
+) -> ConfigInfos:
+    """Return the result of a validation with further errors of properties."""
+    added: list[ConfigInfo] = []
+    for name, error in errors:
+        value = next(
+            (each.value for each in (*infos.configs, *added) if each.value.name == name), None
+        )
+        if value is None:
+            value = ConfigValue(name, config.get(name))
+            added.append(ConfigInfo(None, value))
+        value.errors.append(error)
+    return attrs.evolve(infos, configs=(*infos.configs, *added))
 
 
 def _hide_resolved(infos: ConfigInfos, raw: Properties, resolved: Properties) -> None:

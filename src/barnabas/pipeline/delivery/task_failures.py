@@ -16,6 +16,7 @@ MARK: Final = "barnabas-task-failure"
 _LINE: Final = re.compile(rf"{MARK} (\{{.*\}})")
 _MESSAGE_CHARS_MAX: Final = 2_000
 _TRACE_CHARS_MAX: Final = 20_000
+_TRACEBACK: Final = "Traceback (most recent call last):"
 _OTHER_VERSION: Final = (
     "the state in the checkpoint was written by another version of the query: bring that version "
     f"back, or {REBUILD}"
@@ -97,9 +98,9 @@ def refused(message: str, *, is_permanent: bool = True) -> JobStartError:
 
 def from_text(text: str) -> JobFailure:
     """Return the failure that the text of Spark's exception describes."""
-    trace = text[:_TRACE_CHARS_MAX]
     if found := _LINE.search(text):
-        return _decode(found[1], trace)
+        return _decode(found[1], _python_part(text[: found.start()])[:_TRACE_CHARS_MAX])
+    trace = text[:_TRACE_CHARS_MAX]
     for mark, message in _PERMANENT:
         if mark in text:
             return JobFailure(f"{message}: {_last_line(text)}", True, trace=trace)
@@ -123,6 +124,12 @@ def _decode(line: str, trace: str) -> JobFailure:
         return JobFailure(fields["message"], fields["permanent"], record, fields["stage"], trace)
     except (ValueError, KeyError, TypeError):
         return JobFailure(line, False, trace=trace)
+
+
+def _python_part(text: str) -> str:
+    """Return the traces of Python in front of a task's failure, without the frames of Spark's JVM."""
+    start = max(0, text.find(_TRACEBACK))
+    return text[start : text.rfind("\n") + 1].rstrip()
 
 
 def _last_line(text: str) -> str:

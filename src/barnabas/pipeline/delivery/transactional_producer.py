@@ -52,6 +52,7 @@ _PERMANENT: Final = frozenset(
     }
 )
 _TOO_LARGE: Final = frozenset({KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.INVALID_MSG_SIZE})
+_UNUSABLE: Final = frozenset({KafkaError.TOPIC_EXCEPTION, KafkaError.TOPIC_AUTHORIZATION_FAILED})
 _INVALID: Final = frozenset(
     {
         KafkaError.INVALID_TIMESTAMP,
@@ -80,8 +81,9 @@ class RecordTooLargeError(Exception):
 class AbortableError(Exception):
     """The transaction failed and is aborted; a new attempt may succeed."""
 
-    def __init__(self, error: KafkaError) -> None:
-        super().__init__(error.str())
+    def __init__(self, error: KafkaError, topic: str | None = None) -> None:
+        text = error.str()
+        super().__init__(f"topic {topic} cannot be written: {text}" if topic else text)
         self.error = error
 
 
@@ -230,7 +232,13 @@ class TransactionalProducer:
             raise _too_large(f"a batch for topic {self._refused_topic}")
         if error.code() in _INVALID:
             raise _invalid(error, self._refused_topic)
-        raise_by_kind(KafkaException(error))
+        if error.code() in _UNUSABLE:
+            text = f"topic {self._refused_topic} cannot be written: {error.str()}"
+            raise TaskFailureError(text, is_permanent=True)
+        try:
+            raise_by_kind(KafkaException(error))
+        except AbortableError as failure:
+            raise AbortableError(error, self._refused_topic) from failure
 
     def _call_with_records(self, call: Any) -> None:
         """Call; an error of a record says what is wrong, that of the call is general."""

@@ -43,7 +43,10 @@ class TaskPlan:
 
 
 def transactional_id(plan: TaskPlan, topic: str, partition: int) -> str:
-    """Return the transactional id of a forward task."""
+    """Return the transactional id of a forward task.
+
+    Names of topics have no colon, so job `a` with topic `b-c` and job `a-b` with topic `c` differ.
+    """
     if plan.is_single_task:
         return f"{plan.transactional_id}-all"
-    return f"{plan.transactional_id}-{topic}-{partition}"
+    return f"{plan.transactional_id}:{topic}-{partition}"

@@ -243,6 +243,7 @@ class App:
             named,
             functools.partial(self._start_job, output),
             has_committed_positions=output.output_mode is None,
+            is_session_alive=self._is_session_alive,
         )
         self._queries[named] = query
         return query
@@ -351,6 +352,10 @@ class App:
     @property
     def _client(self) -> dict[str, str]:
         return {**self._properties, "bootstrap.servers": self._bootstrap}
+
+    def _is_session_alive(self) -> bool:
+        """True while the app's own session runs; of a given one, the caller takes care."""
+        return self._engine is None or self._engine.is_alive()
 
     def _read(self, given: TopicInput) -> DataFrame:
         return topic_reading.read(self.spark, self._client, given, self._on_trim)

@@ -25,6 +25,12 @@ _HEALTHY_S: Final = 600.0
 _POLL_S: Final = 0.2
 
 
+_SESSION_ENDED: Final = JobFailure(
+    "the driver JVM of Spark ended, such as by a kill for lack of memory: run the app again",
+    is_permanent=True,
+)
+
+
 class StreamFailedError(Exception):
     """A query of an app failed, and would fail again."""
 
@@ -44,6 +50,8 @@ class StreamQuery:
     """Starts the job of a generation. Raises JobStartError."""
     has_committed_positions: bool = False
     """True when the position is the group's committed offsets, False for a query with state."""
+    is_session_alive: Callable[[], bool] = attrs.field(default=lambda: True, repr=False)
+    """False when the Spark session has ended, in which no query starts again."""
     _job: RunningJob | None = attrs.field(default=None, init=False, repr=False)
     _generation: int = attrs.field(default=0, init=False, repr=False)
     _failures: int = attrs.field(default=0, init=False, repr=False)
@@ -114,6 +122,8 @@ class StreamQuery:
             )
 
     def _failed(self, failure: JobFailure) -> None:
+        if not failure.is_permanent and not self.is_session_alive():
+            failure = _SESSION_ENDED
         if failure.is_permanent:
             raise StreamFailedError(self.name, failure)
         if time.monotonic() - self._started_s > _HEALTHY_S:
@@ -134,7 +144,7 @@ class QueryWatcher:
         self._keeper = PositionKeeper(self._position_plans)
         self._ended = threading.Event()
         self._stopping = threading.Event()
-        self._error: StreamFailedError | None = None
+        self._error: Exception | None = None
         self._thread = threading.Thread(target=self._run, name="barnabas-streams", daemon=True)
 
     def start(self) -> None:
@@ -151,7 +161,7 @@ class QueryWatcher:
     def wait(self, timeout_s: float | None = None) -> bool:
         """Wait until the queries end; return False when the time is over before.
 
-        Raises StreamFailedError when one failed for good.
+        Raises StreamFailedError when one failed for good, or what ended the thread otherwise.
         """
         is_over = self._ended.wait(timeout_s)
         if self._error is not None:
@@ -169,7 +179,7 @@ class QueryWatcher:
             while not self._stopping.wait(_POLL_S):
                 for query in self._queries:
                     query.watch()
-        except StreamFailedError as error:
+        except Exception as error:  # without it the app would end as if it had been stopped
             self._error = error
         finally:
             self._keeper.stop()
