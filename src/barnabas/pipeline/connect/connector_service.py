@@ -11,9 +11,9 @@ from typing import Any, Final, Protocol
 import attrs
 import trio
 
+from barnabas.pipeline.connect.config_def import ConfigValue
 from barnabas.pipeline.connect.config_providers import ConfigProviders
 from barnabas.pipeline.connect.config_types import ConfigValueError
-from barnabas.pipeline.connect.config_def import ConfigValue
 from barnabas.pipeline.connect.connector_validation import (
     ConfigInfo,
     ConfigInfos,

@@ -1,7 +1,7 @@
 """Configurations that are valid alone, and wrong beside other jobs or with their own topics.
 
-Two jobs that commit offsets of one topic to one group skip what the other one read. Two sinks of one
-file truncate it to what they wrote themselves. A copy that reads its target never ends.
+Two jobs that commit offsets of one topic to one group skip what the other one read. Two sinks of
+one file truncate it to what they wrote themselves. A copy that reads its target never ends.
 """
 
 import os
@@ -13,8 +13,8 @@ from barnabas.pipeline.connect.config_types import ConfigType, ConfigValueError,
 from barnabas.pipeline.connect.connector_validation import find_connector
 from barnabas.pipeline.connect.plugin_registry import PluginRegistry
 from barnabas.pipeline.connect.rest_errors import ConnectRestError
-from barnabas.pipeline.jobs.job_config import TARGET_TOPIC, group_of, job_kind
 from barnabas.pipeline.delivery.job_plan import JobKind
+from barnabas.pipeline.jobs.job_config import TARGET_TOPIC, group_of, job_kind
 
 Properties = Mapping[str, str | None]
 
