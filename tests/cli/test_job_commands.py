@@ -76,6 +76,16 @@ def test_properties_file_describes_a_job(runner: LiveRunner, tmp_path: Path) -> 
     assert run(["job", "delete", "props", "--yes"]) == 0
 
 
+def test_yaml_file_is_refused(
+    runner: LiveRunner, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It reads as properties, with quotes in the values."""
+    file = tmp_path / "sink.yaml"
+    file.write_text('name: yaml\nconfig:\n  connector.class: FileStreamSink\n  topics: "t"\n')
+    assert run(["job", "validate", str(file)]) == 1
+    assert "YAML is not supported: write the job as JSON" in capsys.readouterr().err
+
+
 def test_validation_prints_errors_and_ends_with_one(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -127,7 +127,7 @@ def _decode(line: str, trace: str) -> JobFailure:
 
 
 def _python_part(text: str) -> str:
-    """Return the traces of Python in front of a task's failure, without the frames of Spark's JVM."""
+    """Return Python's traces in front of a task's failure, without the frames of the JVM."""
     start = max(0, text.find(_TRACEBACK))
     return text[start : text.rfind("\n") + 1].rstrip()
 
