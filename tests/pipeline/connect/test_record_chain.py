@@ -33,6 +33,7 @@ from barnabas.pipeline.data.records import (
     RawRecord,
     source_record,
 )
+from barnabas.pipeline.delivery.topic_writers import is_bytes_copy
 
 STRINGS = {
     "key.converter": "StringConverter",
@@ -58,6 +59,64 @@ def letter_of(output: OutputRecord | None) -> RawRecord:
 def test_chain_copies_a_record_with_headers():
     output = build_record_chain(JSON).copied(raw(b'{"a": 1}', (("h", b"5"),)), "out")
     assert output == OutputRecord("out", None, 1000, b"k", b'{"a":1}', (("h", b"5"),))
+
+
+INSERTED = {
+    "transforms": "i,d",
+    "transforms.i.type": "org.apache.kafka.connect.transforms.InsertHeader",
+    "transforms.i.header": "new",
+    "transforms.i.value.literal": "007",
+    "transforms.d.type": "org.apache.kafka.connect.transforms.DropHeaders",
+    "transforms.d.headers": "gone",
+}
+
+
+def test_chain_copies_the_bytes_of_headers_that_no_transformation_changes():
+    headers = (("h", b"007"), ("gone", b"1"), ("b", b"\x00\xff"), ("h", b" x "), ("n", None))
+    output = build_record_chain(JSON | INSERTED).copied(raw(b"{}", headers), "out")
+    assert output is not None
+    assert output.headers == (
+        ("h", b"007"),
+        ("b", b"\x00\xff"),
+        ("h", b" x "),
+        ("n", None),
+        ("new", b"7"),
+    )
+
+
+def test_chain_writes_a_header_whose_value_was_changed_in_place():
+    class Raise:
+        def apply(self, record: ConnectRecord) -> ConnectRecord:
+            for header in record.headers:
+                header.value = "changed"
+            return record
+
+    strings = StringConverter()
+    chain = RecordChain(
+        strings,
+        strings,
+        SimpleHeaderConverter(),
+        (TransformationStage(Raise()),),  # pyright: ignore[reportArgumentType]
+    )
+    output = chain.copied(raw(b"v", (("h", b"1"),)))
+    assert output is not None
+    assert output.headers == (("h", b"changed"),)
+
+
+@pytest.mark.parametrize(
+    ("more", "expected"),
+    [
+        ({}, True),
+        ({"header.converter": "org.apache.kafka.connect.storage.SimpleHeaderConverter"}, True),
+        ({"header.converter": "org.apache.kafka.connect.json.JsonConverter"}, False),
+        ({"transforms": "x"}, False),
+        ({"value.converter": "org.apache.kafka.connect.storage.StringConverter"}, False),
+    ],
+)
+def test_copy_of_bytes_needs_no_header_converter_of_bytes(more: dict[str, str], expected: bool):
+    """The runner names SimpleHeaderConverter for every job that names none."""
+    bytes_only = dict.fromkeys(("key.converter", "value.converter"), "ByteArrayConverter")
+    assert is_bytes_copy(bytes_only | more) is expected
 
 
 def test_chain_source_record_becomes_bytes():

@@ -62,7 +62,7 @@ def test_task_that_runs_at_the_same_time_is_fenced(plan: JobPlan) -> None:
     """Its transaction ends with an error, so the refreshed offset is not behind its records."""
     commit(plan, 2, 5, 2 * DAY_MS, "id")
     task = Producer(
-        {"bootstrap.servers": plan.bootstrap, "transactional.id": f"{plan.name}-{plan.name}-2"}
+        {"bootstrap.servers": plan.bootstrap, "transactional.id": f"{plan.name}:{plan.name}-2"}
     )
     task.init_transactions(30)
     task.begin_transaction()

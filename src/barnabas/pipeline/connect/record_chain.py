@@ -44,6 +44,10 @@ from barnabas.pipeline.data.records import (
 DEFAULT_CONVERTER: Final = "org.apache.kafka.connect.json.JsonConverter"
 DEFAULT_HEADER_CONVERTER: Final = "org.apache.kafka.connect.storage.SimpleHeaderConverter"
 _NO_TIMESTAMP: Final = -1
+_CHANGED: Final = object()
+_HeaderBytes = Mapping[int, tuple[object, bytes | None]]
+"""The value and the bytes of headers, by the identity of the header."""
+_NONE_KEPT: Final[_HeaderBytes] = {}
 
 T = TypeVar("T")
 
@@ -87,6 +91,9 @@ class RecordChain:
 
     def sink_record(self, raw: RawRecord) -> SinkRecord | None:
         """Return a record of a topic as data, transformed. Raises RecordFailureError."""
+        return self._transformed_sink(self._converted(raw))
+
+    def _converted(self, raw: RawRecord) -> SinkRecord:
         topic = raw.topic
         try:
             key_schema, key = self._key.to_connect(topic, raw.key)
@@ -105,7 +112,7 @@ class RecordChain:
             )
         headers = self._to_headers(raw) if raw.headers else ()
         timestamp_ms = _checked_timestamp(raw.timestamp_ms)
-        record = SinkRecord(
+        return SinkRecord(
             topic,
             raw.partition,
             timestamp_ms,
@@ -118,6 +125,8 @@ class RecordChain:
             raw.timestamp_type,
             (topic, raw.partition, raw.offset),
         )
+
+    def _transformed_sink(self, record: SinkRecord) -> SinkRecord | None:
         transformed = self.transformed(record)
         if transformed is None or isinstance(transformed, SinkRecord):
             return transformed
@@ -136,12 +145,15 @@ class RecordChain:
         """Return a record for another topic, transformed. Raises RecordFailureError.
 
         It goes to `target_topic` unless a transformation changed its topic. The producer chooses
-        the partition by the key.
+        the partition by the key. Headers that no transformation replaced keep their bytes, which a
+        converter may write otherwise: `007` is the number 7 to SimpleHeaderConverter.
         """
-        record = self.sink_record(raw)
+        converted = self._converted(raw)
+        kept = _bytes_of(converted, raw) if raw.headers else _NONE_KEPT
+        record = self._transformed_sink(converted)
         if record is None:
             return None
-        output = self._written(record)
+        output = self._written(record, kept)
         output.partition = None
         if target_topic is not None and output.topic == raw.topic:
             output.topic = target_topic
@@ -166,9 +178,10 @@ class RecordChain:
             current = changed
         return current
 
-    def _written(self, record: ConnectRecord) -> OutputRecord:
+    def _written(self, record: ConnectRecord, kept: _HeaderBytes = _NONE_KEPT) -> OutputRecord:
+        """Return a record as bytes; `kept` has those of headers that may be unchanged."""
         topic = record.topic
-        headers = self._from_headers(record) if record.headers else ()
+        headers = self._from_headers(record, kept) if record.headers else ()
         try:
             key = self._key.from_connect(topic, record.key_schema, record.key)
         except Exception as error:
@@ -197,13 +210,17 @@ class RecordChain:
 
         return self._run(Stage.HEADER_CONVERTER, self._headers, convert)
 
-    def _from_headers(self, record: ConnectRecord) -> RawHeaders:
+    def _from_headers(self, record: ConnectRecord, kept: _HeaderBytes) -> RawHeaders:
+        write = self._headers.from_connect_header
+
+        def written(header: Header) -> bytes | None:
+            value, data = kept.get(id(header), (_CHANGED, None))
+            if value is header.value:
+                return data
+            return write(record.topic, header.name, header.schema, header.value)
+
         def convert() -> RawHeaders:
-            write = self._headers.from_connect_header
-            return tuple(
-                (each.name, write(record.topic, each.name, each.schema, each.value))
-                for each in record.headers
-            )
+            return tuple((each.name, written(each)) for each in record.headers)
 
         return self._run(Stage.HEADER_CONVERTER, self._headers, convert)
 
@@ -234,6 +251,11 @@ class RecordChain:
                 error = failed
         class_name = plugin if isinstance(plugin, str) else _class_name(plugin)
         raise RecordFailureError(stage, class_name, error)
+
+
+def _bytes_of(converted: SinkRecord, raw: RawRecord) -> _HeaderBytes:
+    pairs = zip(converted.headers, raw.headers, strict=True)
+    return {id(header): (header.value, data) for header, (_, data) in pairs}
 
 
 def _checked_timestamp(timestamp_ms: int | None) -> int | None:

@@ -2,9 +2,14 @@
 
 from collections.abc import Mapping
 from itertools import repeat
+from typing import Final
 
 from barnabas.pipeline.connect.error_handling import ErrorPolicy, RecordFailureError
-from barnabas.pipeline.connect.record_chain import RecordChain, build_record_chain
+from barnabas.pipeline.connect.record_chain import (
+    DEFAULT_HEADER_CONVERTER,
+    RecordChain,
+    build_record_chain,
+)
 from barnabas.pipeline.delivery.arrow_rows import PartitionRows
 from barnabas.pipeline.delivery.produced_records import (
     BY_KEY,
@@ -18,13 +23,16 @@ from barnabas.pipeline.delivery.task_figures import Figures
 from barnabas.pipeline.delivery.transactional_producer import Positions, RecordTooLargeError
 from barnabas.pipeline.delivery.worker_plan import TaskPlan
 
+_KEEP_HEADERS: Final = ("ByteArrayConverter", "SimpleHeaderConverter")
+"""The header converters that read all bytes; a copy writes those of unchanged headers."""
+
 
 def is_bytes_copy(properties: Mapping[str, str]) -> bool:
     """True when converters and transformations leave every record as it is."""
     names = (properties.get(name, "") for name in ("key.converter", "value.converter"))
-    headers = properties.get("header.converter", "ByteArrayConverter")
     return (
-        all(name.endswith("ByteArrayConverter") for name in (*names, headers))
+        all(name.endswith("ByteArrayConverter") for name in names)
+        and properties.get("header.converter", DEFAULT_HEADER_CONVERTER).endswith(_KEEP_HEADERS)
         and not properties.get("transforms", "").strip()
     )
 
