@@ -130,7 +130,7 @@ def test_session_that_ended_ends_the_app_with_an_error() -> None:
     assert failing.generations == [1]
 
 
-def test_exception_that_nobody_expects_ends_the_app_with_it() -> None:
+def test_unexpected_exception_ends_the_app_with_it() -> None:
     jobs = FakeJobs(PASSING)
 
     def start(generation: int) -> FakeJob:
