@@ -11,6 +11,7 @@ import pytest
 
 from barnabas.pipeline.delivery.task_failures import JobStartError
 from compat_tests import spark as setup
+from compat_tests.pipeline import test_lake_conversions as conversions
 from compat_tests.pipeline import test_spark_connectors as connectors
 from compat_tests.pipeline.conftest import eventually, failure_of
 from compat_tests.pipeline.killed_job import read_committed
@@ -30,6 +31,7 @@ pytestmark = [
 ]
 
 sink = connectors.sink
+lake = conversions.lake
 source = connectors.source
 start = connectors.start
 TYPES = (
@@ -115,8 +117,17 @@ def test_iceberg_table_with_other_columns_is_refused(sink, start) -> None:
     assert refused.value.failure.is_permanent
 
 
-def test_iceberg_checkpoint_behind_the_table_is_refused(sink, start) -> None:
-    plan = sink(CONVERTERS, spark__format="iceberg")
+@pytest.mark.parametrize("kind", ["delta", "iceberg"])
+def test_batch_that_the_table_has_is_not_repeated_with_other_conversions(
+    engine, lake, start, kind: str
+) -> None:
+    plan = attrs.evolve(lake, properties={**lake.properties, "spark.format": kind})
+    conversions.check_complete_batch(engine, plan, start)
+
+
+@pytest.mark.parametrize("kind", ["delta", "iceberg"])
+def test_checkpoint_behind_the_table_is_refused(sink, start, kind: str) -> None:
+    plan = sink(CONVERTERS, spark__format=kind)
     produce(plan, rows(0, 5))
     job = start(plan)
     wait_for(plan, job, 5)

@@ -30,6 +30,7 @@ from barnabas.pipeline.delivery import (
     lake_rows,
     lake_version,
     start_positions,
+    table_batches,
     worker_tasks,
 )
 from barnabas.pipeline.delivery.cluster_state import (
@@ -144,6 +145,7 @@ def _query_job(session: SparkSession, plan: JobPlan) -> QueryJob | None:
         check_libraries(session, settings.format)
         files = HadoopFiles(session)
         _check_file_log(files, settings)
+        table_batches.mark_done(session, files, settings)
         found = _input(plan, files, settings)
         columns = _columns(files, plan, settings, found)
         if columns is None:
@@ -286,7 +288,7 @@ def _started(
     found: _Input,
     columns: dict[str, Any],
 ) -> Any:
-    """Start the query. Raises DataError, JobStartError."""
+    """Start the query. Raises DataError."""
     if settings.format == ICEBERG:
         iceberg_table.prepare(session, settings, columns)
     options = source_options(plan, found.positions)

@@ -7,7 +7,8 @@ compared with the version that wrote the files. Columns may be added and left ou
 The rows of a batch become visible at once, but each task commits its dead letters before that. A
 batch that is repeated leaves out the letters below the committed offset. With other conversions, a
 record there that fails only now would be lost, and one that fits only now would be a row and a dead
-letter. So a batch with dead letters is completed by the conversions that began it.
+letter. So a batch with dead letters is completed by the conversions that began it. A batch that the
+files or the table have is complete, also when Spark has not noted that yet.
 """
 
 import json
@@ -99,7 +100,10 @@ def check(
 
 
 def _is_interrupted(files: SmallFiles, settings: SparkSinkSettings) -> bool:
-    """True when the newest batch will be repeated: Spark skips one that the files have."""
+    """True when the newest batch will be repeated: Spark skips one that the files have.
+
+    Those of a table are marked as done (see `table_batches`).
+    """
     done = files.newest(f"{settings.checkpoint}/commits")
     if settings.format in FILE_FORMATS:
         done = max(done, files.newest(file_log(settings)))
