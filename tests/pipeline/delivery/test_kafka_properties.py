@@ -3,7 +3,12 @@
 import pytest
 
 from barnabas.config import ConfigError
-from barnabas.pipeline.delivery.kafka_properties import for_librdkafka, for_spark, poll_records_max
+from barnabas.pipeline.delivery.kafka_properties import (
+    for_librdkafka,
+    for_spark,
+    poll_records_max,
+    transaction_timeout_ms,
+)
 from barnabas.pipeline.delivery.worker_plan import POLL_RECORDS_MAX
 
 KILOBYTES = "queue.buffering.max.kbytes"
@@ -77,10 +82,17 @@ def test_records_of_a_poll_are_limited_as_in_java() -> None:
     assert poll_records_max(BASE) == POLL_RECORDS_MAX
 
 
+def test_timeout_of_transactions_is_a_minute_unless_the_properties_have_one() -> None:
+    assert transaction_timeout_ms(BASE) == 60_000
+    assert transaction_timeout_ms({**BASE, "transaction.timeout.ms": "900000"}) == 900_000
+
+
 @pytest.mark.parametrize("value", ["0", "-1", "x", "", "1.5"])
 def test_text_that_is_not_a_number_is_refused(value: str) -> None:
     with pytest.raises(ConfigError, match=f"max.poll.records={value} is not a number"):
         poll_records_max({"max.poll.records": value})
+    with pytest.raises(ConfigError, match=f"transaction.timeout.ms={value} is not a number"):
+        transaction_timeout_ms({"transaction.timeout.ms": value})
     with pytest.raises(ConfigError, match=f"buffer.memory={value} is not a number"):
         for_librdkafka({**BASE, "buffer.memory": value})
 

@@ -9,6 +9,8 @@ from typing import Final, Protocol
 
 import attrs
 
+from barnabas.pipeline.delivery.worker_plan import TRANSACTION_TIMEOUT_MS
+
 
 class JobKind(enum.StrEnum):
     """The direction of a job."""
@@ -104,7 +106,7 @@ class JobPlan:
     trigger_ms: int = 100
     max_records_per_batch: int = 500_000
     slice_ms: int = 2_000
-    transaction_timeout_ms: int = 60_000
+    transaction_timeout_ms: int = TRANSACTION_TIMEOUT_MS
     records_per_second_max: int = 0
     """The largest rate of the job; 0 for none."""
     is_isolated: bool = False

@@ -10,7 +10,7 @@ from typing import Final
 
 from barnabas.client.client_config import ClientConfig, SaslSettings, TlsSettings
 from barnabas.config import ConfigError
-from barnabas.pipeline.delivery.worker_plan import POLL_RECORDS_MAX
+from barnabas.pipeline.delivery.worker_plan import POLL_RECORDS_MAX, TRANSACTION_TIMEOUT_MS
 
 # Security has different names in the two clients, so it is converted through ClientConfig.
 _SECURITY: Final = ("security.", "sasl.", "ssl.", "enable.ssl.")
@@ -27,6 +27,7 @@ _RENAMED: Final = {
     "auto.offset.reset": "auto.offset.reset",
 }
 _BUFFER_BYTES: Final = "buffer.memory"
+_TRANSACTION_TIMEOUT: Final = "transaction.timeout.ms"
 _POLL_RECORDS: Final = "max.poll.records"
 _JAVA_ONLY: Final = frozenset(
     {
@@ -87,6 +88,13 @@ def poll_records_max(properties: Mapping[str, str]) -> int:
     if _POLL_RECORDS not in properties:
         return POLL_RECORDS_MAX
     return _count(properties, _POLL_RECORDS)
+
+
+def transaction_timeout_ms(properties: Mapping[str, str]) -> int:
+    """Return the time after which the broker aborts a transaction. Raises ConfigError."""
+    if _TRANSACTION_TIMEOUT not in properties:
+        return TRANSACTION_TIMEOUT_MS
+    return _count(properties, _TRANSACTION_TIMEOUT)
 
 
 def _count(properties: Mapping[str, str], name: str) -> int:

@@ -5,6 +5,7 @@ from typing import Final
 
 import attrs
 
+TRANSACTION_TIMEOUT_MS: Final = 60_000
 POLL_RECORDS_MAX: Final = 5_000
 LIMIT_S: Final = 5.0
 

@@ -15,6 +15,7 @@ from barnabas.pipeline.connect.config_types import ConfigValueError, ParsedValue
 from barnabas.pipeline.connect.kind_definitions import engine_keys, sink_keys, source_keys
 from barnabas.pipeline.connect.plugin_registry import Plugin, PluginKind
 from barnabas.pipeline.delivery.job_plan import Guarantee, JobKind, JobPlan, OnTrim
+from barnabas.pipeline.delivery.worker_plan import TRANSACTION_TIMEOUT_MS
 
 TOPIC_COPY_CLASS: Final = "barnabas.TopicCopyConnector"
 """The class name of jobs that copy records from topics to topics."""
@@ -34,7 +35,6 @@ _CONVERTERS: Final = ("key.converter", "value.converter", "header.converter")
 ISOLATION: Final = "isolation"
 OWN: Final = "own"
 _APPLICATION: Final = "application."
-_TRANSACTION_TIMEOUT_MS: Final = 60_000
 
 
 @attrs.frozen
@@ -106,7 +106,7 @@ def job_plan(
     producer = {**runner.producer_properties, **with_prefix(config, "producer.override.")}
     topics = () if kind.is_source else tuple(_list(parsed["topics"]))
     pattern = None if kind.is_source else str(parsed["topics.regex"]) or None
-    timeout_ms = producer.pop("transaction.timeout.ms", str(_TRANSACTION_TIMEOUT_MS))
+    timeout_ms = producer.pop("transaction.timeout.ms", str(TRANSACTION_TIMEOUT_MS))
     return JobPlan(
         name=name,
         generation=generation,

@@ -92,6 +92,7 @@ class App:
         self.name = name
         self._bootstrap = bootstrap
         self._properties = dict(properties or {})
+        self._transaction_timeout_ms = kafka_properties.transaction_timeout_ms(self._properties)
         self._state = StateDirectory(Path(state) if state is not None else default_root() / name)
         self._registry = registry
         self._on_trim = OnTrim(on_trim)
@@ -429,6 +430,7 @@ class App:
             client_properties=self._properties,
             on_trim=self._on_trim,
             trigger_ms=self._trigger_ms,
+            transaction_timeout_ms=self._transaction_timeout_ms,
         )
 
     def _known_ids(self, query: str) -> Mapping[str, str]:
