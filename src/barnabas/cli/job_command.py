@@ -16,6 +16,7 @@ from barnabas.cli.job_view import (
     describe_lines,
     job_rows,
     print_offsets,
+    warn_unless_healthy,
     watch_jobs,
 )
 from barnabas.cli.terminal_output import (
@@ -141,6 +142,7 @@ def list_jobs(runner: RunnerClient, *, watch: bool, as_json: bool) -> None:
         print_json(jobs)
     else:
         print_table(_COLUMNS, job_rows(runner))
+        warn_unless_healthy(runner)
 
 
 @job.command()
@@ -159,6 +161,7 @@ def describe(runner: RunnerClient, *, name: str, as_json: bool) -> None:
         return
     for line in describe_lines(found):
         click.echo(line)
+    warn_unless_healthy(runner)
 
 
 @job.command()

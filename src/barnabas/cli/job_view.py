@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from barnabas.cli.command_errors import complain
+from barnabas.cli.service_requests import ServiceRefusalError
 from barnabas.cli.terminal_output import print_table
 
 if TYPE_CHECKING:
@@ -52,6 +54,14 @@ def worst_state(status: dict[str, Any]) -> str:
         if state in states:
             return state
     return states[0]
+
+
+def warn_unless_healthy(runner: RunnerClient) -> None:
+    """Warn on standard error when no runner works: the states are those written before."""
+    try:
+        runner.find("GET", "/health")  # workers before Kafka 4.2 do not have it
+    except ServiceRefusalError as refusal:
+        complain(f"the states may be out of date: {refusal.message}")
 
 
 def watch_jobs(columns: Sequence[str], rows: Callable[[], list[tuple[object, ...]]]) -> None:

@@ -27,12 +27,15 @@ class LiveRunner:
         self.bootstrap = bootstrap
         self.engine = engine
 
-    def ask(self, method: str, path: str, body: Any = None) -> tuple[int, Any]:
+    def ask(
+        self, method: str, path: str, body: Any = None, content_type: str = "application/json"
+    ) -> tuple[int, Any]:
         """Return status and JSON body of a response."""
         data = body if isinstance(body, bytes) else None
         if body is not None and data is None:
             data = json.dumps(body).encode()
-        request = urllib.request.Request(self.url + path, data, method=method)
+        headers = {"Content-Type": content_type}
+        request = urllib.request.Request(self.url + path, data, headers, method=method)
         try:
             with urllib.request.urlopen(request, timeout=30) as answer:
                 text, status = answer.read(), answer.status

@@ -30,6 +30,7 @@ logger = logging.getLogger(__name__)
 _HANDLERS: Final = (connector_handlers, runner_handlers, view_handlers)
 """Imported for their routes."""
 _JSON: Final = "application/json"
+_NOT_JSON: Final = "HTTP 415 Unsupported Media Type: send the header Content-Type: application/json"
 _UNWRITTEN: Final = (
     "Failed to write to config topic; this may be due to a transient error and the request can be "
     "safely retried"
@@ -122,6 +123,7 @@ class ConnectApi:
         for each, places in matching:
             if each.method == method:
                 body = await _read_body(request)
+                _check_type(request, body)
                 if each.needs_store:
                     self._context.service.check_ready()
                 query = list(request.query_params.multi_items())
@@ -148,6 +150,16 @@ def _segments(raw_path: str) -> list[str]:
         return [unquote_to_bytes(part).decode() for part in parts]
     except UnicodeDecodeError:
         raise bad_request("The path is not UTF-8") from None
+
+
+def _check_type(request: Request, body: bytes) -> None:
+    """Raise ConnectRestError (415) for a body that is said to be something other than JSON.
+
+    A page in a browser can send text and forms to any address, and JSON only to its own server.
+    """
+    given = request.headers.get("content-type", _JSON)
+    if body and given.partition(";")[0].strip().lower() != _JSON:
+        raise ConnectRestError(415, _NOT_JSON)
 
 
 async def _read_body(request: Request) -> bytes:

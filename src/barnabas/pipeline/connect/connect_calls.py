@@ -60,7 +60,8 @@ class ConnectCall:
     def json_object(self) -> dict[str, Any]:
         """Return the JSON object of the body. Raises ConnectRestError (400)."""
         try:
-            found = json.loads(self.body)
+            found = json.loads(self.body, parse_float=_number, parse_constant=_refuse_constant)
+            json.dumps(found, ensure_ascii=False).encode()  # refuses halves of surrogate pairs
         except (ValueError, RecursionError) as error:
             raise bad_request(f"The body is not JSON: {error}") from None
         if not isinstance(found, dict):
@@ -78,10 +79,28 @@ class ConnectCall:
         return {name: _property(name, value) for name, value in fields.items()}
 
 
+class _Number(float):
+    """A number with a fraction or an exponent, as the request writes it."""
+
+    text: str
+
+
+def _number(text: str) -> _Number:
+    found = _Number(text)
+    found.text = text
+    return found
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is not a number of JSON")
+
+
 def _property(name: str, value: object) -> str | None:
     if value is None or isinstance(value, str):
         return value
-    if isinstance(value, bool | int | float):
+    if isinstance(value, _Number):
+        return value.text
+    if isinstance(value, bool | int):
         return json.dumps(value)
     raise bad_request(f"The value of {name} must be a text")
 

@@ -217,9 +217,9 @@ class ConnectorService:
     async def set_target(self, name: str, target: TargetState) -> None:
         """Pause, resume or stop a connector. Raises ConnectRestError (404)."""
         self.check_active()
-        entry = self.entry(name, "Unknown connector {name}")
+        self.entry(name, "Unknown connector {name}")
         records: list[ConfigRecord] = [TargetRecord(name, target.value)]
-        if target is TargetState.STOPPED and entry.tasks:
+        if target is TargetState.STOPPED:  # also without tasks: a start may be writing them
             records.append(CommitRecord(name, 0))
         await self.store.write_configs(records)
 

@@ -24,6 +24,7 @@ from barnabas.pipeline.connect.config_types import (
     ConfigType,
     ConfigValueError,
     ParsedValue,
+    java_text,
     parse_value,
 )
 from barnabas.pipeline.connect.connector_definitions import (
@@ -98,7 +99,7 @@ def find_connector(registry: PluginRegistry, config: Properties) -> Plugin:
     """Return the connector of a configuration. Raises ConnectRestError (400)."""
     name = config.get("connector.class")
     if name is None:
-        shown = ", ".join(f"{key}={value}" for key, value in masked(config).items())
+        shown = ", ".join(f"{key}={java_text(value)}" for key, value in masked(config).items())
         raise bad_request(f"Connector config {{{shown}}} contains no connector type")
     try:
         return registry.find(name, *CONNECTORS)

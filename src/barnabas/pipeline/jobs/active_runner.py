@@ -28,6 +28,7 @@ from barnabas.pipeline.jobs.core.job_supervision import (
     RestartPolicy,
     StartRun,
     StopRun,
+    TargetState,
 )
 from barnabas.pipeline.jobs.core.store_records import (
     CommitRecord,
@@ -246,6 +247,9 @@ class ActiveRunner:
         if planned.plan.kind == "source":
             records.append(FencingRecord(name, len(tasks)))
         await self._store.write_configs(records)
+        stored = self._store.state.connectors.get(name)
+        if stored is not None and stored.target is TargetState.STOPPED:  # meanwhile
+            await self._store.write_configs([CommitRecord(name, 0)])
 
     async def _stop(self, name: str, number: int) -> None:
         run = self._runs.pop(name, None)

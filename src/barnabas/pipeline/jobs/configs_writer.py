@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import trio
-from confluent_kafka import KafkaException, Producer
+from confluent_kafka import KafkaError, KafkaException, Producer
 
 from barnabas.pipeline.jobs.storage_topics import KeyValue
 
@@ -63,19 +63,27 @@ class ConfigsWriter:
         producer = self._producer
         if producer is None:
             raise ConfigsWriteError("this runner is not active", is_fenced=True)
+        refused: list[KafkaError] = []
+
+        def delivered(error: KafkaError | None, message: object) -> None:
+            if error is not None:
+                refused.append(error)
+
         try:
             producer.begin_transaction()
             for key, value in records:
-                producer.produce(self._topic, value=value, key=key, partition=_PARTITION)
+                producer.produce(self._topic, value, key, _PARTITION, on_delivery=delivered)
             producer.commit_transaction(_TIMEOUT_S)
         except KafkaException as error:
-            failure = _failure(error)
+            failure = _failure(error, refused)
             if not failure.is_fenced:
                 with contextlib.suppress(KafkaException):
                     producer.abort_transaction(_TIMEOUT_S)
             raise failure from None
 
 
-def _failure(error: KafkaException) -> ConfigsWriteError:
+def _failure(error: KafkaException, refused: Sequence[KafkaError] = ()) -> ConfigsWriteError:
+    """Return the error of a write; the reports of its records say more than the commit."""
     cause = error.args[0]
-    return ConfigsWriteError(cause.str(), is_fenced=bool(cause.fatal()))
+    reason = refused[0].str() if refused else cause.str()
+    return ConfigsWriteError(reason, is_fenced=bool(cause.fatal()))

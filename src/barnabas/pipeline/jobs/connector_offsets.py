@@ -1,6 +1,7 @@
 """Positions of connectors: offsets of a sink's group, records of the offsets topic of a source."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import Any, Final, TypeVar, cast
 
 import trio
@@ -53,7 +54,7 @@ class StoredOffsets:
             await self._store.catch_up_offsets()
             records = self._store.state.offsets.get(name, {}).values()
             return [{"partition": each.partition, "offset": each.offset} for each in records]
-        found = await self._in_thread(self._groups.committed, self._group(name))
+        found = await self._of_group(self._groups.committed(self._group(name)))
         return [
             {"partition": {_TOPIC: topic, _PARTITION: partition}, "offset": {_OFFSET: offset}}
             for (topic, partition), offset in sorted(found.items())
@@ -71,7 +72,7 @@ class StoredOffsets:
             )
             return
         positions = {_topic_partition(each): _offset(each) for each in changes}
-        await self._in_thread(self._groups.alter, self._group(name), positions)
+        await self._of_group(self._groups.alter(self._group(name), positions))
         await self._topics.forget(name, {topic for topic, _ in positions})
 
     async def reset(self, name: str) -> None:
@@ -84,8 +85,9 @@ class StoredOffsets:
             checkpoint = entry.config.get(_CHECKPOINT)
         group = self._group(name)
         if not self._service.is_source(name):
-            await self._in_thread(self._groups.reset, group)
-        await self._in_thread(self._forget, name, group, checkpoint)
+            await self._of_group(self._groups.reset(group))
+        forget = partial(self._forget, name, group, checkpoint)
+        await self._of_group(trio.to_thread.run_sync(forget))
         await self._topics.forget(name)
         await self._store.catch_up_offsets()
         records = list(self._store.state.offsets.get(name, {}).values())
@@ -127,9 +129,9 @@ class StoredOffsets:
         kind = job_kind(self._service.plugin(name))
         return group_of(name, kind, self._service.entry(name).config)
 
-    async def _in_thread(self, call: Callable[..., T], *arguments: Any) -> T:
+    async def _of_group(self, call: Awaitable[T]) -> T:
         try:
-            return await trio.to_thread.run_sync(call, *arguments)
+            return await call
         except GroupOffsetsError as error:
             raise ConnectRestError(500, str(error)) from None
 

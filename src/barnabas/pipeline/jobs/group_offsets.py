@@ -1,80 +1,176 @@
-"""Committed offsets of consumer groups, by librdkafka's admin client. All calls block."""
+"""Committed offsets of consumer groups.
 
-from collections.abc import Mapping
-from concurrent.futures import Future
-from typing import Any, Final
+The requests go through barnabas's own client. librdkafka's admin client aborts the process when a
+request to a group's coordinator times out and the broker comes back later.
+"""
 
-import confluent_kafka
-from confluent_kafka import KafkaException, TopicPartition
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final, TypeVar
+
+from barnabas.client import ClientError, KafkaClient
+from barnabas.client.failures import raise_for
+from barnabas.protocol.errors import ErrorCode, KafkaError, error_code
+from barnabas.protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
+from barnabas.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
+from barnabas.protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
+from barnabas.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
+from barnabas.protocol.messages_base import Message
 
 _TIMEOUT_S: Final = 30.0
+_REQUEST_TIMEOUT_S: Final = 10.0
+_LANE: Final = "offsets"
+_FETCH_OF_ONE_GROUP: Final = 7
+_COMMIT_BY_NAME: Final = 9
+_COORDINATOR: Final = frozenset(
+    {
+        ErrorCode.NOT_COORDINATOR,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    }
+)
+
+R = TypeVar("R", bound=Message)
+T = TypeVar("T")
+Partition = tuple[str, int]
 
 
 class GroupOffsetsError(Exception):
     """The offsets could not be read or changed."""
 
 
-def _admin_module() -> Any:
-    """Return confluent_kafka.admin, which has too few annotations to be type-checked."""
-    import confluent_kafka.admin
-
-    return confluent_kafka.admin
-
-
 class GroupOffsets:
     """Reads, sets and removes the offsets of groups."""
 
-    def __init__(self, properties: Mapping[str, Any]) -> None:
-        self._properties = {**properties, "log_level": 0}
-        self._client: Any = None
+    def __init__(self, client: KafkaClient) -> None:
+        self._client = client
 
-    def committed(self, group: str) -> dict[tuple[str, int], int]:
+    async def committed(self, group: str) -> dict[Partition, int]:
         """Return the offset of each partition; none for a group that does not exist.
 
         Raises GroupOffsetsError.
         """
-        request = _groups_kind()(group)
-        found = self._result(self._admin().list_consumer_group_offsets([request])[group])
-        return {
-            (each.topic, each.partition): each.offset
-            for each in found.topic_partitions
-            if each.offset >= 0
-        }
+        request = OffsetFetchRequest(group_id=group, topics=None)
 
-    def alter(self, group: str, positions: Mapping[tuple[str, int], int | None]) -> None:
+        def check(response: OffsetFetchResponse) -> dict[Partition, int]:
+            raise_for(response.error_code)
+            return {
+                (topic.name, each.partition_index): each.committed_offset
+                for topic in response.topics
+                for each in topic.partitions
+                if each.committed_offset >= 0
+            }
+
+        return await self._ask(group, request, OffsetFetchResponse, check, _FETCH_OF_ONE_GROUP)
+
+    async def alter(self, group: str, positions: Mapping[Partition, int | None]) -> None:
         """Set positions; None removes the offset of a partition. Raises GroupOffsetsError."""
-        kept = [TopicPartition(*where, at) for where, at in positions.items() if at is not None]
+        kept = {where: at for where, at in positions.items() if at is not None}
         if kept:
-            request = _groups_kind()(group, kept)
-            self._result(self._admin().alter_consumer_group_offsets([request])[group])
+            await self._commit(group, kept)
         removed = [where for where, at in positions.items() if at is None]
         if removed:
-            raise GroupOffsetsError("removing the offset of one partition is not supported")
+            await self._remove(group, removed)
 
-    def reset(self, group: str) -> None:
+    async def reset(self, group: str) -> None:
         """Remove the group with all its offsets. Raises GroupOffsetsError."""
-        try:
-            self._result(self._admin().delete_consumer_groups([group])[group])
-        except GroupOffsetsError as error:
-            if "GROUP_ID_NOT_FOUND" not in str(error):
+
+        def check(response: DeleteGroupsResponse) -> None:
+            for result in response.results:
+                if error_code(result.error_code) is not ErrorCode.GROUP_ID_NOT_FOUND:
+                    raise_for(result.error_code)
+
+        request = DeleteGroupsRequest(groups_names=[group])
+        await self._ask(group, request, DeleteGroupsResponse, check)
+
+    async def _commit(self, group: str, positions: Mapping[Partition, int]) -> None:
+        partition_kind = OffsetCommitRequest.OffsetCommitRequestPartition
+        topics = [
+            OffsetCommitRequest.OffsetCommitRequestTopic(
+                name=name,
+                partitions=[
+                    partition_kind(
+                        partition_index=number,
+                        committed_offset=positions[name, number],
+                        committed_metadata="",
+                    )
+                    for number in numbers
+                ],
+            )
+            for name, numbers in _by_topic(positions).items()
+        ]
+
+        def check(response: OffsetCommitResponse) -> None:
+            for topic in response.topics:
+                for each in topic.partitions:
+                    _raise_for_partition(topic.name, each.partition_index, each.error_code)
+
+        request = OffsetCommitRequest(group_id=group, topics=topics)
+        await self._ask(group, request, OffsetCommitResponse, check, _COMMIT_BY_NAME)
+
+    async def _remove(self, group: str, partitions: Iterable[Partition]) -> None:
+        partition_kind = OffsetDeleteRequest.OffsetDeleteRequestPartition
+        topics = [
+            OffsetDeleteRequest.OffsetDeleteRequestTopic(
+                name=name,
+                partitions=[partition_kind(partition_index=number) for number in numbers],
+            )
+            for name, numbers in _by_topic(partitions).items()
+        ]
+
+        def check(response: OffsetDeleteResponse) -> None:
+            if error_code(response.error_code) is ErrorCode.GROUP_ID_NOT_FOUND:
+                return
+            raise_for(response.error_code)
+            for topic in response.topics:
+                for each in topic.partitions:
+                    _raise_for_partition(topic.name, each.partition_index, each.error_code)
+
+        request = OffsetDeleteRequest(group_id=group, topics=topics)
+        await self._ask(group, request, OffsetDeleteResponse, check)
+
+    async def _ask(
+        self,
+        group: str,
+        request: Message,
+        answer: type[R],
+        check: Callable[[R], T],
+        max_version: int | None = None,
+    ) -> T:
+        """Return what `check` makes of the coordinator's response. Raises GroupOffsetsError."""
+        client = self._client
+
+        async def attempt() -> T:
+            connection = await client.connection_to_coordinator(group, _LANE)
+            try:
+                return check(
+                    await connection.ask(
+                        request, answer, timeout_s=_REQUEST_TIMEOUT_S, max_version=max_version
+                    )
+                )
+            except (KafkaError, ClientError) as error:
+                if isinstance(error, ClientError) or error.code in _COORDINATOR:
+                    client.forget_coordinator(group)
                 raise
 
-    def _admin(self) -> Any:
-        if self._client is None:
-            self._client = _admin_module().AdminClient(self._properties)
-        return self._client
-
-    def _result(self, future: "Future[Any]") -> Any:
+        what = f"the request for the offsets of group {group}"
         try:
-            return future.result(_TIMEOUT_S)
-        except KafkaException as error:
-            cause = error.args[0]
-            raise GroupOffsetsError(f"{cause.name()}: {cause.str()}") from None
-        except TimeoutError:
-            raise GroupOffsetsError(f"no answer within {_TIMEOUT_S:g} s") from None
+            return await client.retry(what, attempt, timeout_s=_TIMEOUT_S)
+        except (KafkaError, ClientError) as error:
+            raise GroupOffsetsError(str(error)) from error
 
 
-def _groups_kind() -> Any:
-    """Return the class of librdkafka's requests about groups."""
-    module: Any = confluent_kafka
-    return module.ConsumerGroupTopicPartitions
+def _by_topic(partitions: Iterable[Partition]) -> dict[str, list[int]]:
+    found: defaultdict[str, list[int]] = defaultdict(list)
+    for name, number in partitions:
+        found[name].append(number)
+    return found
+
+
+def _raise_for_partition(topic: str, partition: int, number: int) -> None:
+    """Raise the error of one partition; what the coordinator cannot do now is tried again."""
+    code = error_code(number)
+    if code in _COORDINATOR:
+        raise KafkaError(code, f"{topic}-{partition}")
+    if code is not ErrorCode.NONE:
+        raise GroupOffsetsError(f"{topic}-{partition}: {code.name}")

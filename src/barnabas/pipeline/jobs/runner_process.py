@@ -114,7 +114,7 @@ class Runner:
         offsets = StoredOffsets(
             self._service,
             self._store,
-            GroupOffsets(properties),
+            GroupOffsets(self._client),
             self._topics,
             partial(self._engine.forget_state, properties=properties),
         )
