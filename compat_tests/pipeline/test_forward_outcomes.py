@@ -213,9 +213,12 @@ def test_forward_job_with_record_above_the_targets_limit_fails(plan, start, topi
 @pytest.mark.parametrize("properties", [AS_BYTES, AS_JSON], ids=["bytes", "json"])
 def test_at_least_once_job_copies_and_commits_the_groups_offsets(plan, start, properties) -> None:
     plan = attrs.evolve(plan, guarantee=Guarantee.AT_LEAST_ONCE, properties=properties)
-    produce(plan, numbers(0, 40), key=b"k", headers=[("a", b"1")])
+    times = {"timestamp": 1_700_000_000_123}
+    produce(plan, numbers(0, 40), key=b"k", headers=[("a", b"1")], **times)
     job = start(plan)
     messages = copied(plan, job, 40)
+    assert all(m.timestamp()[1] == 1_700_000_000_123 for m in messages)
+    assert all(m.headers() == [("a", b"1")] for m in messages)
     assert sorted(int(m.value()) for m in messages) == list(range(40))
     job.stop()
     produce(plan, numbers(40, 50))
@@ -224,22 +227,35 @@ def test_at_least_once_job_copies_and_commits_the_groups_offsets(plan, start, pr
     assert sorted(int(m.value()) for m in messages) == list(range(50))
 
 
-def test_check_finds_ranges_that_are_cut_in_pieces(plan, start, monkeypatch) -> None:
-    """The check can fail: the second piece commits its end, also when the first failed."""
+def test_at_least_once_job_counts_dead_letters_and_what_it_has_written(plan, start, topics) -> None:
+    letters = topics.create("letters")
+    tolerant = {
+        **AS_JSON,
+        "errors.tolerance": "all",
+        "errors.deadletterqueue.topic.name": letters,
+        "errors.deadletterqueue.topic.replication.factor": "1",
+    }
+    plan = attrs.evolve(plan, guarantee=Guarantee.AT_LEAST_ONCE, properties=tolerant)
+    produce(plan, [b"1", b"{", b"2"], partition=0)
+    job = start(plan)
+    assert sorted(m.value() for m in copied(plan, job, 2)) == [b"1", b"2"]
+    progress = job.progress()
+    assert (progress.records, progress.written, progress.dead_letters) == (3, 2, 1)
+    assert [m.value() for m in read_committed(plan.bootstrap, letters)] == [b"{"]
 
-    def pieces(*given: Any) -> list[OffsetRange]:
-        cut = []
-        for each in to_read(*given):
-            half = (each.start + each.end) // 2
-            cut += [attrs.evolve(each, start=half), attrs.evolve(each, end=half)]
-        return cut
 
-    monkeypatch.setattr(forward_job, "to_read", pieces)
+def test_check_finds_ranges_that_begin_behind_the_position(plan, start, monkeypatch) -> None:
+    """The check can fail: the second half of a range commits its end."""
+
+    def second_halves(*given: Any) -> list[OffsetRange]:
+        return [attrs.evolve(each, start=(each.start + each.end) // 2) for each in to_read(*given)]
+
+    monkeypatch.setattr(forward_job, "to_read", second_halves)
     produce(plan, numbers(0, 4000), partition=0)
     job = start(plan)
-    eventually(lambda: job.progress().batches > 0 or job.failure() is not None)
+    eventually(lambda: job.progress().batches > 0, job)
     values = {int(message.value()) for message in read_committed(plan.bootstrap, plan.target_topic)}
-    assert job.failure() is not None or len(values) < 4000
+    assert values == set(range(2000, 4000))
 
 
 @pytest.fixture

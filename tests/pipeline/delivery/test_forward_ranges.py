@@ -2,16 +2,18 @@
 
 import time
 import uuid
+from typing import Any
 
 import attrs
 import pytest
-from confluent_kafka import Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from barnabas.pipeline.delivery import forward_ranges, offset_metadata
 from barnabas.pipeline.delivery.arrow_rows import PartitionRows
 from barnabas.pipeline.delivery.offset_ranges import OffsetRange
+from barnabas.pipeline.delivery.record_producer import AbortableError
 from barnabas.pipeline.delivery.task_failures import TaskFailureError
 from barnabas.pipeline.delivery.topic_writers import BytesCopy
 from barnabas.pipeline.delivery.transactional_producer import committed, offset_reader
@@ -64,6 +66,53 @@ def test_range_is_copied_once_although_two_tasks_have_it(plan: TaskPlan) -> None
     assert (again.figures.records, again.figures.skipped) == (0, 20)
     assert again.positions == {(plan.job, 0): 30}
     assert [each.offset for each in positions(plan)] == [30, -1001, -1001]
+
+
+def test_copy_at_least_once_commits_offsets_behind_records_without_a_transaction(
+    plan: TaskPlan,
+) -> None:
+    plan = attrs.evolve(plan, is_at_least_once=True)
+    producer = Producer({**plan.producer})
+    for number in range(30):
+        producer.produce(plan.job, str(number), partition=0, timestamp=1_000 + number)
+    assert producer.flush(60) == 0
+    first = forward_ranges.run(plan, [OffsetRange(plan.job, 0, 0, 20, 100)])
+    again = forward_ranges.run(plan, [OffsetRange(plan.job, 0, 10, 30, 100)])
+    assert (first.figures.written, first.figures.transactions) == (30, 0)
+    assert (again.figures.written, again.figures.skipped) == (0, 20)
+    assert positions(plan)[0].offset == 30
+    # A control record would be an offset more.
+    copies = target(plan)
+    assert [(each.offset(), each.timestamp()[1]) for each in copies] == [
+        (number, 1_000 + number) for number in range(30)
+    ]
+
+
+def test_copy_at_least_once_commits_no_offset_before_its_records(plan: TaskPlan) -> None:
+    fill(plan, 5)
+    plan = attrs.evolve(plan, is_at_least_once=True)
+    producer = {**plan.producer, "delivery.timeout.ms": 1, "linger.ms": 0}
+    impatient = attrs.evolve(plan, producer=producer, generation=2)
+    with pytest.raises(AbortableError, match="timed out"):
+        forward_ranges.run(impatient, [OffsetRange(plan.job, 0, 0, 5, 100)])
+    assert positions(plan)[0].offset == -1001
+    forward_ranges.run(plan, [OffsetRange(plan.job, 0, 0, 5, 100)])
+    assert positions(plan)[0].offset == 5
+    assert {each.value() for each in target(plan)} == {str(number).encode() for number in range(5)}
+
+
+def target(plan: TaskPlan) -> list[Any]:
+    """Return the records of the target topic."""
+    consumer = Consumer({**plan.consumer, "group.id": "reader", "enable.partition.eof": True})
+    consumer.assign([TopicPartition(str(plan.target_topic), 0, 0)])
+    found: list[Any] = []
+    while (message := consumer.poll(60)) is not None:
+        if message.error() is not None:
+            assert message.error().code() == KafkaError._PARTITION_EOF
+            break
+        found.append(message)
+    consumer.close()
+    return found
 
 
 def test_slow_writer_commits_within_the_timeout_of_its_transactions(

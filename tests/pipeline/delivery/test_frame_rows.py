@@ -9,9 +9,9 @@ pa = pytest.importorskip("pyarrow")
 from barnabas.pipeline.delivery.frame_rows import FrameRows, frame_runs  # noqa: E402
 from barnabas.pipeline.delivery.frame_writer import FrameWriter  # noqa: E402
 from barnabas.pipeline.delivery.job_plan import RecordPosition  # noqa: E402
+from barnabas.pipeline.delivery.record_producer import RecordTooLargeError  # noqa: E402
 from barnabas.pipeline.delivery.task_failures import TaskFailureError  # noqa: E402
 from barnabas.pipeline.delivery.task_figures import Figures  # noqa: E402
-from barnabas.pipeline.delivery.transactional_producer import RecordTooLargeError  # noqa: E402
 
 HEADER = pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])
 

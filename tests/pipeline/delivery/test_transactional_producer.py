@@ -11,10 +11,9 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from barnabas.pipeline.delivery import transactional_producer
+from barnabas.pipeline.delivery.record_producer import AbortableError, FencedError
 from barnabas.pipeline.delivery.task_failures import TaskFailureError
 from barnabas.pipeline.delivery.transactional_producer import (
-    AbortableError,
-    FencedError,
     ProducerCache,
     TransactionalProducer,
     TransactionSettings,

@@ -16,7 +16,6 @@ returns figures.
     query_job               a job that is a Spark query; kafka_queries has options of such queries
     frame_job               start a job that forwards the rows of a user's query
     frame_sources           the sources of a user's query
-    at_least_once_job       start a copy with Spark's own source and sink
     epochs_job              start a job with state; epoch_markers decides what a task repeats
     marker_records          the markers in a topic, where they do not expire
     offset_refresh          commit the offsets of idle partitions before they expire
@@ -40,7 +39,9 @@ returns figures.
                             frame_writer
     slice_tasks             polls of a connector's task; source_offsets has its positions
     epoch_tasks             the rows of a shuffle partition with their marker
+    record_producer         a producer, its errors by kind
     transactional_producer  transactions, and the producers that a worker keeps
+    plain_delivery          records and offsets without a transaction, at least once
     worker_rows             hand rows to the Python workers
     arrow_rows, frame_rows, task_figures   rows in, figures out
     task_failures           failures on their way from a task to the driver

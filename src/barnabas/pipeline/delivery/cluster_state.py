@@ -16,9 +16,10 @@ from confluent_kafka import (
 
 from barnabas.pipeline.delivery import offset_metadata
 from barnabas.pipeline.delivery.job_plan import JobFailure
+from barnabas.pipeline.delivery.record_producer import QUIET
 from barnabas.pipeline.delivery.start_positions import PartitionState
 from barnabas.pipeline.delivery.task_failures import JobStartError, refused
-from barnabas.pipeline.delivery.transactional_producer import QUIET, committed, offset_reader
+from barnabas.pipeline.delivery.transactional_producer import committed, offset_reader
 
 _TIMEOUT_S: Final = 30.0
 _NO_IDS: Final[Mapping[str, str]] = {}

@@ -14,11 +14,11 @@ from barnabas.pipeline.delivery.collected_rows import FAILED
 from barnabas.pipeline.delivery.epoch_markers import Decision, EpochMismatchError, Marker
 from barnabas.pipeline.delivery.marker_records import MarkerRecord
 from barnabas.pipeline.delivery.produced_records import BY_KEY
+from barnabas.pipeline.delivery.record_producer import RecordTooLargeError
 from barnabas.pipeline.delivery.spark_library import pyspark
 from barnabas.pipeline.delivery.task_failures import TaskFailureError
 from barnabas.pipeline.delivery.task_figures import Figures
 from barnabas.pipeline.delivery.transactional_producer import (
-    RecordTooLargeError,
     Transaction,
     TransactionSettings,
     transaction,

@@ -9,14 +9,13 @@ committed offsets are the only position that is kept.
 import contextlib
 import functools
 import time
-from pathlib import Path
 from typing import Final
 
 import attrs
 from confluent_kafka import KafkaException
 
 from barnabas.config import ConfigError
-from barnabas.pipeline.delivery import at_least_once_job, kafka_properties, worker_tasks
+from barnabas.pipeline.delivery import kafka_properties, worker_tasks
 from barnabas.pipeline.delivery.cluster_state import ClusterState
 from barnabas.pipeline.delivery.forward_ranges import ForwardResult
 from barnabas.pipeline.delivery.job_plan import (
@@ -32,12 +31,12 @@ from barnabas.pipeline.delivery.job_plan import (
 from barnabas.pipeline.delivery.kafka_queries import batch_limits
 from barnabas.pipeline.delivery.looped_job import LoopedJob
 from barnabas.pipeline.delivery.offset_ranges import OffsetRange, Partition, to_read
+from barnabas.pipeline.delivery.record_producer import error_of
 from barnabas.pipeline.delivery.sink_writer import sink_task_class
 from barnabas.pipeline.delivery.source_partitions import SourcePartitions
 from barnabas.pipeline.delivery.spark_library import SparkSession
 from barnabas.pipeline.delivery.task_failures import refused
 from barnabas.pipeline.delivery.task_plans import consumer_properties, task_plan
-from barnabas.pipeline.delivery.transactional_producer import error_of
 from barnabas.pipeline.delivery.worker_plan import TaskPlan
 
 _CHECK_EVERY_S: Final = 1.0
@@ -53,9 +52,8 @@ _RETRY_S: Final = 0.5
 _REFUSED: Final = ("AUTHORIZATION_FAILED", "_AUTHENTICATION")
 
 
-def start(session: SparkSession, plan: JobPlan, work_directory: Path) -> RunningJob:
+def start(session: SparkSession, plan: JobPlan) -> RunningJob:
     """Start the job. Raises JobStartError."""
-    is_at_least_once = plan.kind is JobKind.COPY and plan.guarantee is Guarantee.AT_LEAST_ONCE
     try:
         cluster = ClusterState(kafka_properties.for_librdkafka(consumer_properties(plan)))
         partitions = SourcePartitions(cluster, plan)
@@ -69,9 +67,11 @@ def start(session: SparkSession, plan: JobPlan, work_directory: Path) -> Running
         )
     except (ConfigError, KafkaException) as error:
         raise refused(str(error), is_permanent=isinstance(error, ConfigError)) from error
-    if is_at_least_once:
-        return at_least_once_job.start(session, plan, task, partitions, work_directory)
-    task = attrs.evolve(task, skips_trimmed=plan.on_trim is OnTrim.SKIP)
+    task = attrs.evolve(
+        task,
+        skips_trimmed=plan.on_trim is OnTrim.SKIP,
+        is_at_least_once=plan.guarantee is Guarantee.AT_LEAST_ONCE,
+    )
     job = ForwardJob(session, plan, task, partitions)
     job.start()
     return job

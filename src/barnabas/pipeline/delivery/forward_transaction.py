@@ -9,6 +9,7 @@ from confluent_kafka import TopicPartition
 
 from barnabas.pipeline.delivery.offset_metadata import OffsetMetadata
 from barnabas.pipeline.delivery.offset_ranges import Partition
+from barnabas.pipeline.delivery.plain_delivery import PlainDelivery, plain_delivery
 from barnabas.pipeline.delivery.record_writers import WRITERS, RecordWriter
 from barnabas.pipeline.delivery.task_figures import Figures
 from barnabas.pipeline.delivery.transactional_producer import (
@@ -23,7 +24,7 @@ from barnabas.pipeline.delivery.worker_plan import TaskPlan
 class ForwardTransaction:
     """An open transaction with the writer of the job."""
 
-    begun: Transaction
+    begun: Transaction | PlainDelivery
     writer: RecordWriter
     figures: Figures
     following: dict[Partition, int] = attrs.field(factory=dict[Partition, int])
@@ -42,20 +43,23 @@ def forward_transaction(
 ) -> Generator[ForwardTransaction]:
     """Begin the transaction `name`; at the end flush the writer, and commit.
 
-    The caller sets `following`. An exception aborts the transaction.
+    The caller sets `following`. An exception aborts the transaction. A job that delivers at least
+    once has no transaction.
     """
     figures = Figures()
     settings = TransactionSettings(plan.group_id, plan.generation, plan.producer, plan.consumer)
-    with (
-        WRITERS.borrowed(plan) as writer,
-        transaction(settings, name, partitions) as begun,
-    ):
+    delivery = (
+        plain_delivery(settings, partitions)
+        if plan.is_at_least_once
+        else transaction(settings, name, partitions)
+    )
+    with WRITERS.borrowed(plan) as writer, delivery as begun:
         writer.open(begun.producer, begun.positions, figures)
         current = ForwardTransaction(begun, writer, figures)
         yield current
         note = writer.flush(current.following) or ""
         begun.send_offsets(_entries(plan, current, note))
-    figures.transactions += 1
+    figures.transactions += not plan.is_at_least_once
     figures.fenced += begun.fenced
 
 

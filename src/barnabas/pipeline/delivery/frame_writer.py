@@ -6,9 +6,10 @@ from itertools import repeat
 from barnabas.pipeline.delivery.frame_rows import FrameRows
 from barnabas.pipeline.delivery.job_plan import RecordPosition
 from barnabas.pipeline.delivery.produced_records import BY_KEY, RecordTarget
+from barnabas.pipeline.delivery.record_producer import RecordTooLargeError
 from barnabas.pipeline.delivery.task_failures import TaskFailureError
 from barnabas.pipeline.delivery.task_figures import Figures
-from barnabas.pipeline.delivery.transactional_producer import Positions, RecordTooLargeError
+from barnabas.pipeline.delivery.transactional_producer import Positions
 
 
 class FrameWriter:

@@ -12,7 +12,7 @@ from confluent_kafka import Consumer, TopicPartition
 
 from barnabas.pipeline.delivery.job_plan import PartitionLag
 from barnabas.pipeline.delivery.offset_metadata import OffsetMetadata
-from barnabas.pipeline.delivery.transactional_producer import QUIET
+from barnabas.pipeline.delivery.record_producer import QUIET
 
 _NO_IDS: Final[Mapping[str, str]] = {}
 

@@ -16,7 +16,7 @@ import attrs
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from barnabas.pipeline.delivery.epoch_markers import Marker
-from barnabas.pipeline.delivery.transactional_producer import QUIET
+from barnabas.pipeline.delivery.record_producer import QUIET
 
 TOPIC_CONFIG: Final = {"cleanup.policy": "compact", "segment.bytes": str(16 << 20)}
 """A small segment: compaction leaves the segment alone that is written now."""

@@ -22,9 +22,9 @@ from barnabas.pipeline.data.records import (
 )
 from barnabas.pipeline.delivery.arrow_rows import PartitionRows
 from barnabas.pipeline.delivery.job_plan import RecordPosition
+from barnabas.pipeline.delivery.record_producer import RecordTooLargeError
 from barnabas.pipeline.delivery.task_failures import TaskFailureError
 from barnabas.pipeline.delivery.task_figures import Figures
-from barnabas.pipeline.delivery.transactional_producer import RecordTooLargeError
 
 BY_KEY: Final = -1
 """The partition of a record whose partition the producer chooses."""
@@ -32,7 +32,7 @@ _PRODUCER_CLASS: Final = "org.apache.kafka.clients.producer.KafkaProducer"
 
 
 class RecordTarget(Protocol):
-    """Takes records: a transaction, or a list of rows for Spark's own sink."""
+    """Takes records: a producer, or a list of rows."""
 
     def produce(
         self,

@@ -17,8 +17,8 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from barnabas.pipeline.delivery.arrow_rows import PartitionRows
 from barnabas.pipeline.delivery.offset_ranges import OffsetRange, Partition
 from barnabas.pipeline.delivery.poll_size import PollSize
+from barnabas.pipeline.delivery.record_producer import QUIET
 from barnabas.pipeline.delivery.task_failures import TaskFailureError
-from barnabas.pipeline.delivery.transactional_producer import QUIET
 
 _READERS_MAX: Final = 32
 _IDLE_S: Final = 1.0

@@ -144,5 +144,5 @@ def _records(frame: DataFrame, plan: RowsPlan) -> DataFrame:
     convert: Any = functools.partial(worker_tasks.source_rows, plan)
     if plan.task.records_per_second_max:
         frame = frame.coalesce(1)
-    records = frame.mapInArrow(convert, collected_rows.TIMED_SCHEMA)
+    records = frame.mapInArrow(convert, collected_rows.SCHEMA)
     return records.repartition(functions.coalesce("key", "value", functions.lit(b"")))

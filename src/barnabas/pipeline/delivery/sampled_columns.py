@@ -18,10 +18,10 @@ from barnabas.pipeline.data.connect_schema import Struct
 from barnabas.pipeline.data.records import CREATE_TIME, LOG_APPEND_TIME, RawRecord
 from barnabas.pipeline.delivery import kafka_properties
 from barnabas.pipeline.delivery.job_plan import JobPlan
+from barnabas.pipeline.delivery.record_producer import QUIET
 from barnabas.pipeline.delivery.spark_columns import spark_type
 from barnabas.pipeline.delivery.start_positions import StartPositions
 from barnabas.pipeline.delivery.task_plans import consumer_properties
-from barnabas.pipeline.delivery.transactional_producer import QUIET
 
 _RECORDS_MAX: Final = 1_000
 _TIMEOUT_S: Final = 5.0

@@ -23,13 +23,9 @@ from barnabas.pipeline.delivery.produced_records import (
     produce,
     too_large,
 )
+from barnabas.pipeline.delivery.record_producer import FencedError, RecordTooLargeError
 from barnabas.pipeline.delivery.task_figures import Figures
-from barnabas.pipeline.delivery.transactional_producer import (
-    FencedError,
-    RecordTooLargeError,
-    TransactionalProducer,
-    abandon,
-)
+from barnabas.pipeline.delivery.transactional_producer import TransactionalProducer, abandon
 from barnabas.pipeline.delivery.worker_plan import TaskPlan
 
 _TRANSACTION_S: Final = 0.5

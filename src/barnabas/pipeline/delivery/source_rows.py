@@ -14,7 +14,7 @@ from barnabas.pipeline.connect.record_chain import RecordChain, build_record_cha
 from barnabas.pipeline.data.connect_errors import DataError
 from barnabas.pipeline.data.connect_schema import STRING, Struct
 from barnabas.pipeline.data.records import SourceRecord, source_record
-from barnabas.pipeline.delivery.collected_rows import TimedRows
+from barnabas.pipeline.delivery.collected_rows import CollectedRows
 from barnabas.pipeline.delivery.produced_records import FailedRecords, connector_errors, produce
 from barnabas.pipeline.delivery.record_writers import WriterCache
 from barnabas.pipeline.delivery.spark_columns import connect_schema, connect_value
@@ -53,9 +53,9 @@ class RecordMaker:
         self._schema = attrs.evolve(connect_schema({**plan.columns}), optional=False)
         self._convert = connect_value(self._schema)
 
-    def records(self, batch: Any) -> TimedRows:
+    def records(self, batch: Any) -> CollectedRows:
         """Return the records of an Arrow batch of rows. Raises TaskFailureError."""
-        outputs = TimedRows()
+        outputs = CollectedRows()
         failed = FailedRecords(self._policy, Figures())
         for row in batch.to_pylist():
             text = row.pop(CORRUPT, None)
@@ -104,7 +104,7 @@ _MAKERS: Final = WriterCache(RecordMaker, lambda plan: plan.task)
 
 
 def run(plan: RowsPlan, batches: Iterator[Any]) -> Iterator[Any]:
-    """Yield the records of rows, in the columns of `collected_rows.TIMED_SCHEMA`.
+    """Yield the records of rows, in the columns of `collected_rows.SCHEMA`.
 
     With a largest rate there is one task, which waits as long as its rows need; their transactions
     begin later, in the tasks that write.

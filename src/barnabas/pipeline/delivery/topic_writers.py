@@ -19,8 +19,9 @@ from barnabas.pipeline.delivery.produced_records import (
     raw_record,
     too_large,
 )
+from barnabas.pipeline.delivery.record_producer import RecordTooLargeError
 from barnabas.pipeline.delivery.task_figures import Figures
-from barnabas.pipeline.delivery.transactional_producer import Positions, RecordTooLargeError
+from barnabas.pipeline.delivery.transactional_producer import Positions
 from barnabas.pipeline.delivery.worker_plan import TaskPlan
 
 _KEEP_HEADERS: Final = ("ByteArrayConverter", "SimpleHeaderConverter")

@@ -28,6 +28,8 @@ class TaskPlan:
     topic_ids: Mapping[str, str] = attrs.field(factory=dict[str, str])
     is_single_task: bool = False
     """True when one task writes the records of all partitions."""
+    is_at_least_once: bool = False
+    """True when records and offsets are not one transaction."""
     skips_trimmed: bool = False
     """True when a task that reads ranges continues behind offsets that retention deleted."""
     counts_trimmed: bool = False

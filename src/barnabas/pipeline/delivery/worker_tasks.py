@@ -11,14 +11,11 @@ from barnabas.pipeline.delivery import (
     slice_tasks,
 )
 from barnabas.pipeline.delivery import source_rows as row_sources
-from barnabas.pipeline.delivery.arrow_rows import runs
-from barnabas.pipeline.delivery.collected_rows import CollectedRows
 from barnabas.pipeline.delivery.epoch_tasks import EpochPlan
 from barnabas.pipeline.delivery.forward_ranges import ForwardResult
 from barnabas.pipeline.delivery.frame_rows import frame_runs
 from barnabas.pipeline.delivery.lake_rows import LakePlan
 from barnabas.pipeline.delivery.offset_ranges import OffsetRange
-from barnabas.pipeline.delivery.record_writers import WRITERS
 from barnabas.pipeline.delivery.source_rows import RowsPlan
 from barnabas.pipeline.delivery.task_figures import Figures
 from barnabas.pipeline.delivery.worker_plan import TaskPlan
@@ -35,17 +32,6 @@ def forward(
 def forward_frame(plan: TaskPlan, batches: Iterator[Any]) -> Iterator[Any]:
     """Write the rows of a user's query in one transaction; yield one row of figures."""
     yield from forward_rows.run(plan, (run for batch in batches for run in frame_runs(batch)))
-
-
-def converted(plan: TaskPlan, batches: Iterator[Any]) -> Iterator[Any]:
-    """Yield the outputs and dead letters of rows, for Spark's own sink."""
-    for batch in batches:
-        with WRITERS.borrowed(plan) as writer:
-            outputs = CollectedRows()
-            writer.open(outputs, {}, Figures())
-            for rows in runs(batch):
-                writer.write(rows)
-        yield outputs.as_batch()
 
 
 def epoch(plan: EpochPlan, batches: Iterator[Any]) -> Iterator[Any]:

@@ -109,7 +109,7 @@ class Engine:
         elif plan.kind is JobKind.SPARK_SOURCE:
             job = row_source_job.start(self.session, plan)
         else:
-            job = forward_job.start(self.session, plan, self._settings.work_directory)
+            job = forward_job.start(self.session, plan)
         return self._kept(job)
 
     def _kept(self, job: RunningJob) -> RunningJob:

@@ -16,7 +16,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from barnabas.pipeline.delivery import kafka_properties, source_offsets
 from barnabas.pipeline.delivery.cluster_state import ClusterState
-from barnabas.pipeline.delivery.transactional_producer import QUIET
+from barnabas.pipeline.delivery.record_producer import QUIET
 
 _TOPIC_CONFIG: Final = {"cleanup.policy": "compact"}
 _FLUSH_S: Final = 30.0
