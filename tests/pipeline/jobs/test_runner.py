@@ -20,6 +20,7 @@ from barnabas.pipeline.delivery.job_plan import JobFailure, JobKind, RecordPosit
 from barnabas.pipeline.jobs.activity import Activity, ForeignGroupError
 from barnabas.pipeline.jobs.configs_writer import ConfigsWriteError, ConfigsWriter
 from barnabas.pipeline.jobs.runner_process import RunnerListen
+from barnabas.pipeline.jobs.storage_topics import StorageLog
 from barnabas.testing import Node
 from tests.pipeline.jobs.fake_engine import FakeEngine
 from tests.pipeline.jobs.live_runner import LiveRunner, eventually, live_runner
@@ -435,6 +436,22 @@ def test_other_address_needs_authentication(host: str) -> None:
         RunnerListen(ListenAddress(host, 8083)).check()
     protected = HttpOptions(password_file=Path("users"))
     RunnerListen(ListenAddress(host, 8083), protected).check()
+
+
+def test_created_connector_is_known_although_the_end_of_its_transaction_comes_later(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The coordinator answers before the last stable offset passes the records."""
+    topics = {f"{kind}_storage_topic": f"later-{kind}" for kind in ("config", "offset", "status")}
+    with live_runner(node.bootstrap, group_id="later", **topics) as runner:
+        eventually(runner.is_healthy)
+
+        async def end(log: StorageLog, partition: int) -> int:
+            return 0
+
+        monkeypatch.setattr(StorageLog, "_end", end)
+        for number in range(20):
+            create(runner, f"c{number}")
 
 
 def test_deposed_writer_of_configurations_is_fenced(node: Node) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import trio
-from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from barnabas.pipeline.jobs.storage_topics import KeyValue
 
@@ -47,10 +47,14 @@ class ConfigsWriter:
         async with self._lock:
             await trio.to_thread.run_sync(self._take_over)
 
-    async def write(self, records: Sequence[KeyValue]) -> None:
-        """Write records in one transaction. Raises ConfigsWriteError."""
+    async def write(self, records: Sequence[KeyValue]) -> int:
+        """Write records in one transaction; return the offset behind the last one.
+
+        Readers of committed records may see them later: the coordinator writes the end of the
+        transaction to the topic after it has answered. Raises ConfigsWriteError.
+        """
         async with self._lock:
-            await trio.to_thread.run_sync(self._write, records)
+            return await trio.to_thread.run_sync(self._write, records)
 
     def _take_over(self) -> None:
         self._producer = Producer(self._properties)
@@ -59,15 +63,18 @@ class ConfigsWriter:
         except KafkaException as error:
             raise _failure(error) from None
 
-    def _write(self, records: Sequence[KeyValue]) -> None:
+    def _write(self, records: Sequence[KeyValue]) -> int:
         producer = self._producer
         if producer is None:
             raise ConfigsWriteError("this runner is not active", is_fenced=True)
         refused: list[KafkaError] = []
+        offsets = [-1]
 
-        def delivered(error: KafkaError | None, message: object) -> None:
+        def delivered(error: KafkaError | None, message: Message) -> None:
             if error is not None:
                 refused.append(error)
+            else:
+                offsets.append(message.offset() or 0)
 
         try:
             producer.begin_transaction()
@@ -80,6 +87,7 @@ class ConfigsWriter:
                 with contextlib.suppress(KafkaException):
                     producer.abort_transaction(_TIMEOUT_S)
             raise failure from None
+        return max(offsets) + 1
 
 
 def _failure(error: KafkaException, refused: Sequence[KafkaError] = ()) -> ConfigsWriteError:

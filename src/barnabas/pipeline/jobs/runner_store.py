@@ -102,12 +102,12 @@ class RunnerStore:
         Raises ConfigsWriteError.
         """
         try:
-            await self._writer.write([encode_config(record) for record in records])
+            following = await self._writer.write([encode_config(record) for record in records])
         except ConfigsWriteError as error:
             if error.is_fenced:
                 self.on_fenced()
             raise
-        await self.catch_up()
+        await _opened(self._configs).replayed_to(following)
 
     async def write_statuses(self, records: Sequence[StatusRecord | ActiveTopicRecord]) -> None:
         """Write records; return once they are replayed. Raises ClientError or KafkaError."""

@@ -128,9 +128,16 @@ class StorageLog:
         for reader in self._readers:
             await self._catch_up(reader)
 
+    async def replayed_to(self, offset: int) -> None:
+        """Return once the topic's only partition is replayed up to an offset."""
+        (reader,) = self._readers
+        await self._wait_for(reader, offset)
+
     async def _catch_up(self, reader: RecordReader) -> None:
-        end = await self._end(reader.partition)
-        while reader.position < end:
+        await self._wait_for(reader, await self._end(reader.partition))
+
+    async def _wait_for(self, reader: RecordReader, offset: int) -> None:
+        while reader.position < offset:
             await self._replayed.wait()
 
     async def _end(self, partition: int) -> int:
