@@ -264,7 +264,7 @@ def test_suppress_where_no_kernel_can_follow_is_refused(engine) -> None:
         ):
             with pytest.raises(ks.OperatorError, match="write the table to a topic"):
                 refused()
-        with pytest.raises(ks.OperatorError, match="behind another operator with state"):
+        with pytest.raises(ks.OperatorError, match="follows another operator with state"):
             table.suppress("1 second").group_by("team")
         with pytest.raises(ks.OperatorError, match="needs an expression"):
             table.group_by()
@@ -390,7 +390,7 @@ def test_processor_that_needs_punctuate_and_lacks_it_is_refused(engine) -> None:
             stream.process(waiting().process, state="silent", wall_clock_every="1 second")
         with pytest.raises(ks.OperatorError, match="shorter than a millisecond"):
             stream.process(Silent(), state="silent", wall_clock_every="0 seconds")
-        with pytest.raises(ks.OperatorError, match="behind another operator with state"):
+        with pytest.raises(ks.OperatorError, match="follows another operator with state"):
             stream.group_by_key().count().to_stream().process(Silent(), state="silent")
         app.write(stream, "out")
 

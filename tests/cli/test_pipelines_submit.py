@@ -150,4 +150,4 @@ def test_submission_that_cannot_work_is_refused_before_spark_starts(
 
 def test_options_before_submit_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["pipelines", *MASTER, "submit", *CHECKPOINTS]) == 2
-    assert "--spark goes behind 'submit'" in capsys.readouterr().err
+    assert "--spark goes after 'submit'" in capsys.readouterr().err

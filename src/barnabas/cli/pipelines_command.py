@@ -78,7 +78,7 @@ def _check_order(context: click.Context) -> None:
         source = context.get_parameter_source(parameter.name or "")
         if source is ParameterSource.COMMANDLINE:
             raise click.UsageError(
-                f"{parameter.opts[0]} goes behind '{context.invoked_subcommand}'.", context
+                f"{parameter.opts[0]} goes after '{context.invoked_subcommand}'.", context
             )
 
 

@@ -103,7 +103,7 @@ def regex(name: str, value: ParsedValue) -> None:
 
 @attrs.frozen
 class AllOf:
-    """Accepts what all of several validators accept."""
+    """Accepts a value that each of several validators accepts."""
 
     validators: Sequence[Validator]
 

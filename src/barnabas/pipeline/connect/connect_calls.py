@@ -28,7 +28,7 @@ class Answer:
 
 @attrs.frozen
 class ConnectCall:
-    """One request: the values of the path's places, the query, and the body."""
+    """One request: the parameters of the path, the query, and the body."""
 
     context: "ConnectContext"
     places: Mapping[str, str]
@@ -110,7 +110,7 @@ Handler = Callable[[ConnectCall], Awaitable[Answer]]
 
 @attrs.frozen
 class ConnectRoute:
-    """One method on one path; places are in braces."""
+    """One method on one path; path parameters are in braces."""
 
     method: str
     segments: tuple[str, ...]
@@ -118,7 +118,7 @@ class ConnectRoute:
     needs_store: bool
 
     def places(self, segments: Sequence[str]) -> dict[str, str] | None:
-        """Return the values of the path's places, None for another path."""
+        """Return the parameters of a path, None for another path."""
         if len(segments) != len(self.segments):
             return None
         found: dict[str, str] = {}

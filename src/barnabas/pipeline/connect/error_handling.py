@@ -38,7 +38,7 @@ _DOUBLINGS_MAX: Final = 40
 
 
 class Stage(StrEnum):
-    """The step of a record's way that failed, by Connect's names."""
+    """The stage at which a record failed, by Connect's names."""
 
     TASK_POLL = "TASK_POLL"
     TASK_PUT = "TASK_PUT"

@@ -87,7 +87,7 @@ class SinkTask(Protocol):
         ...
 
     def open(self, positions: Mapping[TopicPartition, CommittedPosition]) -> None:
-        """Begin a batch behind these committed positions, undoing what was written after them."""
+        """Begin a batch after these committed positions, undoing what was written after them."""
 
     def put(self, records: Sequence[SinkRecord]) -> None:
         """Write records. Raises RetriableError for a failure that a later attempt may not meet."""

@@ -87,7 +87,7 @@ def _elements(pattern: str) -> list[_Element]:
 
 
 def _quoted(pattern: str, start: int) -> tuple[str, int]:
-    """Return a literal in quotes and the place behind it; two quotes are one."""
+    """Return a literal in quotes and the place after it; two quotes are one."""
     if pattern.startswith("''", start):
         return "'", start + 2
     literal = ""
@@ -123,7 +123,7 @@ class DateFormat:
     def parse(self, text: str) -> int | None:
         """Return the milliseconds since 1970 of a text, None when it does not begin as the pattern.
 
-        Any text behind the pattern's end is ignored, as Java does.
+        Any text after the pattern's end is ignored, as Java does.
         """
         fields: dict[str, int] = {}
         at = 0
@@ -146,7 +146,7 @@ class DateFormat:
     def _read(
         self, element: _Element, text: str, at: int, fields: dict[str, int], *, is_fixed: bool
     ) -> int | None:
-        """Read one field into `fields`; return the place behind it, None when it is not there.
+        """Read one field into `fields`; return the place after it, None when it is not there.
 
         A field is of fixed width when a number follows without a literal between them.
         """

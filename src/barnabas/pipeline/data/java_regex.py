@@ -75,7 +75,7 @@ def _translated(pattern: str) -> str:
 
 
 def _escape(pattern: str, at: int, *, is_in_class: bool) -> tuple[str, int]:
-    """Return the translation of an escape and the place behind it."""
+    """Return the translation of an escape and the place after it."""
     if (found := _PROPERTY.match(pattern, at)) is not None:
         return _property(found, is_in_class=is_in_class), found.end()
     if (found := _BACK_REFERENCE.match(pattern, at)) is not None:
@@ -133,7 +133,7 @@ def _expanded(match: re.Match[str], replacement: str) -> str:
 
 
 def _group(match: re.Match[str], replacement: str, at: int) -> tuple[str, int]:
-    """Return a group's text and the place behind the reference to it."""
+    """Return a group's text and the place after the reference to it."""
     if at == len(replacement):
         raise IllegalGroupError("Illegal group reference: group index is missing")
     if replacement[at] == "{":

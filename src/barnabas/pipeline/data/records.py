@@ -140,7 +140,7 @@ class SourceRecord(ConnectRecord):
     """A record that a connector's task produced.
 
     `source_partition` and `source_offset` are the connector's own: after a restart the task
-    continues behind the newest offset that was committed for each partition. Both hold only what
+    continues after the newest offset that was committed for each partition. Both hold only what
     JSON can hold.
     """
 

@@ -52,7 +52,7 @@ class CheckpointFiles:
         return self._newest("offsets")
 
     def positions(self) -> dict[str, dict[int, int]]:
-        """Return the offsets behind the newest committed epoch, by topic and partition.
+        """Return the offsets after the newest committed epoch, by topic and partition.
 
         Sources other than Kafka topics are left out. Raises JobStartError for a damaged file.
         """

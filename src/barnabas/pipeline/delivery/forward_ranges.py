@@ -1,6 +1,6 @@
 """A forward task of a copy or a sink: it reads ranges of offsets itself, and writes their records.
 
-The records of one topic partition, or of all when the sink needs one task, and the offsets behind
+The records of one topic partition, or of all when the sink needs one task, and the offsets after
 them are one transaction. The task trusts the group's committed offsets, not the driver's: records
 that an earlier transaction has committed are not read again.
 """
@@ -73,7 +73,7 @@ def _copy(
 def _after_trimmed(
     plan: TaskPlan, current: ForwardTransaction, where: Partition, offset: int
 ) -> int:
-    """Return where to continue behind offsets that the broker does not have.
+    """Return where to continue after offsets that the broker does not have.
 
     Raises TaskFailureError when the job must not skip them.
     """

@@ -1,6 +1,6 @@
 """A forward task of a user's query: Spark reads the records, the task gets rows made of them.
 
-The rows of one topic partition and the offset behind the last of them are one transaction. The task
+The rows of one topic partition and the offset after the last of them are one transaction. The task
 trusts the group's committed offset, not Spark's checkpoint: rows of records that an earlier
 transaction has committed are dropped.
 """
@@ -76,5 +76,5 @@ def _check_order(rows: FrameRows, following: int | None) -> None:
         return
     if rows.first_offset < following - 1:
         first = RecordPosition(rows.topic, rows.partition, rows.first_offset)
-        message = f"rows of a task are not in the order of offsets: {first} behind {following}"
+        message = f"rows of a task are not in the order of offsets: {first} comes after {following}"
         raise TaskFailureError(message, is_permanent=True, record=first)

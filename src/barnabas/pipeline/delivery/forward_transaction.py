@@ -1,4 +1,4 @@
-"""The transaction of a forward task: records, dead letters, and the offsets behind them."""
+"""The transaction of a forward task: records, dead letters, and the offsets after them."""
 
 import contextlib
 import time
@@ -28,9 +28,9 @@ class ForwardTransaction:
     writer: RecordWriter
     figures: Figures
     following: dict[Partition, int] = attrs.field(factory=dict[Partition, int])
-    """The offsets to commit, behind the last records."""
+    """The offsets to commit, after the last records."""
     reached: dict[Partition, int] = attrs.field(factory=dict[Partition, int])
-    """Positions behind them that are known to have no records before."""
+    """Positions after them that are known to have no records before."""
 
     def committed(self, where: Partition) -> int:
         """Return the offset that the group had committed before; negative without one."""

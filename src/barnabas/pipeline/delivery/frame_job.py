@@ -1,7 +1,7 @@
 """Start a job that writes the rows of a user's query whose rows stay in their task.
 
 Each row names the record that it comes from, so the job is a forward job: the rows of a source
-partition and the offset behind them are one transaction, the group's offsets are the position, and
+partition and the offset after them are one transaction, the group's offsets are the position, and
 the checkpoint is scratch.
 """
 

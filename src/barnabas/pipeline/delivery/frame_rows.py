@@ -1,7 +1,7 @@
 """Rows of a user's query, each with the source record that it comes from, by source partition.
 
 The columns are those of `streams.output_frames`. Rows that a filter removed are among them: they
-are not written, but the offset that is committed comes behind them.
+are not written, but the offset that is committed comes after them.
 """
 
 from collections.abc import Iterator
@@ -46,7 +46,7 @@ class FrameRows:
         return None if found is None else int(found)
 
     def after(self, offset: int) -> "FrameRows":
-        """Return the rows at `offset` and behind."""
+        """Return the rows at `offset` and after it."""
         if self.first_offset >= offset:
             return self
         is_behind = pc.greater_equal(self.batch.column("_offset"), pa.scalar(offset, pa.int64()))

@@ -48,7 +48,7 @@ SPARK_READER: Final = {"fetch.max.wait.ms": "1", "max.poll.records": "10000"}
 
 A task reads up to an offset that is known. After each poll Spark's source asks for the first and
 the last offset of the partition, on the connection on which the consumer has sent its next fetch:
-the answers come behind that of the fetch. So a fetch must not wait, and polls must be few.
+the answers come after that of the fetch. So a fetch must not wait, and polls must be few.
 """
 _SERIALIZERS: Final = (
     "key.serializer",

@@ -6,7 +6,7 @@ from typing import Final, TypeAlias
 from barnabas.pipeline.delivery.lake_version import SmallFiles
 
 PLANNED: Final = "offsets"
-"""The log of the batches that have begun: each entry has the offsets behind its batch."""
+"""The log of the batches that have begun: each entry has the offsets after its batch."""
 DONE: Final = "commits"
 """The log of the batches that are complete."""
 _FIRST_OFFSETS: Final = "sources/0/0"
@@ -15,10 +15,10 @@ Offsets: TypeAlias = dict[tuple[str, int], int]
 
 
 def positions_of(files: SmallFiles, checkpoint: str, log: str) -> Offsets:
-    """Return the offsets behind the newest batch of a log.
+    """Return the offsets after the newest batch of a log.
 
     Before its first batch they are those that Spark found when the checkpoint was new. A query
-    begins behind the newest batch of `DONE`.
+    begins after the newest batch of `DONE`.
     """
     newest = files.newest(f"{checkpoint}/{log}")
     text = files.read(f"{checkpoint}/{f'{PLANNED}/{newest}' if newest >= 0 else _FIRST_OFFSETS}")

@@ -1,6 +1,6 @@
 """The task of a lake sink: records of topics become rows, and failed records dead letters.
 
-Spark writes the rows, exactly once by the log of its sink. A dead letter and the offset behind it
+Spark writes the rows, exactly once by the log of its sink. A dead letter and the offset after it
 are one transaction in another group, so a batch that is repeated writes no letter twice. That group
 belongs to the name of the job, rows to its checkpoint: a new checkpoint begins with no letters.
 """
@@ -99,7 +99,7 @@ class _Letters:
         """Do nothing: letters are written later."""
 
     def write(self, plan: TaskPlan, figures: Figures) -> None:
-        """Write the letters behind the last one that was committed."""
+        """Write the letters after the last one that was committed."""
         for where, letters in self.found.items():
             topic, partition = where
             with _letters_transaction(plan, where) as begun:
@@ -113,7 +113,7 @@ class _Letters:
 
 
 def has_letters(plan: TaskPlan, offsets: Mapping[tuple[str, int], int]) -> bool:
-    """True when dead letters at or behind offsets of partitions are written.
+    """True when dead letters at or after offsets of partitions are written.
 
     Transactions of tasks that were killed are aborted first. Raises KafkaException, and the errors
     of `TransactionalProducer`.
@@ -146,7 +146,7 @@ def forget_letters(plan: TaskPlan, offsets: Mapping[tuple[str, int], int]) -> No
 def _letters_transaction(
     plan: TaskPlan, where: tuple[str, int]
 ) -> AbstractContextManager[Transaction]:
-    """Return a transaction behind the last letter of a partition."""
+    """Return a transaction after the last letter of a partition."""
     settings = TransactionSettings(
         _letters_group(plan), plan.generation, plan.producer, plan.consumer
     )

@@ -3,8 +3,8 @@
 The topic id shows after a restart that the topic is still the one that was read: a topic that was
 deleted and created again has the same name, and the committed offset means nothing in it.
 
-Jobs commit the offset behind the last record, as Connect does. Control records may follow it, which
-are not read: retention may delete them without a loss, so the position behind them is stored, too.
+Jobs commit the offset after the last record, as Connect does. Control records may follow it, which
+are not read: retention may delete them without a loss, so the position after them is stored, too.
 """
 
 import json
@@ -28,7 +28,7 @@ class OffsetMetadata:
     committed_ms: int = 0
     """When the offset was committed, in ms since 1970; 0 when that is unknown."""
     position: int = 0
-    """Where the job continues, when that is behind the committed offset; 0 otherwise."""
+    """Where the job continues, when that is after the committed offset; 0 otherwise."""
 
     def encode(self) -> str:
         """Return the metadata string."""

@@ -78,7 +78,7 @@ class RangeReader:
 
         It ends at the ends of all ranges, when the largest number of records was read, or when the
         caller has taken records for `limit_s`; `finish` returns where. Records that were written
-        behind the end of a range may be among them. Raises TaskFailureError, KafkaException.
+        after the end of a range may be among them. Raises TaskFailureError, KafkaException.
         """
         self._assign({each.where: each.start for each in ranges})
         ends = {each.where: each.end for each in ranges}
@@ -102,7 +102,7 @@ class RangeReader:
                 raise _stalled(self._positions, ends, newest)
 
     def finish(self, ranges: Sequence[OffsetRange]) -> dict[Partition, int]:
-        """Return the offsets behind what `rows` read; leave partitions that were read whole."""
+        """Return the offsets after what `rows` read; leave partitions that were read whole."""
         found = {each.where: self._positions[each.where] for each in ranges}
         self._leave(each.where for each in ranges if found[each.where] >= each.end)
         return found

@@ -22,7 +22,7 @@ class RecordWriter(Protocol):
     """Takes the rows of one transaction after the other."""
 
     def open(self, target: RecordTarget, positions: Positions, figures: Figures) -> None:
-        """Begin a transaction behind its committed positions."""
+        """Begin a transaction after its committed positions."""
         ...
 
     def write(self, rows: Any) -> None:

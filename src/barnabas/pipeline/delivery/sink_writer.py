@@ -38,7 +38,7 @@ class SinkWriter:
         self._task.start(plan.task_configs[0] if plan.task_configs else plan.properties)
 
     def open(self, target: RecordTarget, positions: Positions, figures: Figures) -> None:
-        """Begin a transaction: the task undoes what it wrote behind the committed positions."""
+        """Begin a transaction: the task undoes what it wrote after the committed positions."""
         self._producer = target
         self._figures = figures
         self._failed = FailedRecords(self._policy, figures)

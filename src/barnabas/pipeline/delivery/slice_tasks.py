@@ -1,6 +1,6 @@
 """A slice of a source connector: poll its task until time or count is reached, in transactions.
 
-Each transaction holds records and the positions behind them. The connector's task stays in the
+Each transaction holds records and the positions after them. The connector's task stays in the
 worker with the producer that has its transactional id. When another worker has taken the id over,
 both are thrown away: a new producer takes the id back, and a new task starts at the positions that
 are committed then.

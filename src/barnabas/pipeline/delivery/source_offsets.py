@@ -2,7 +2,7 @@
 
 A key is `["connector",{partition}]`, a value `{offset}` or null after a reset, both JSON. A reader
 reads the whole topic to its high watermark with read_committed: it waits for open transactions of
-other connectors, which would hide records behind them.
+other connectors, which would hide records after them.
 """
 
 import contextlib

@@ -123,7 +123,7 @@ def _start(
         )
     if state.committed > state.end:
         return JobFailure(
-            f"offset {state.committed} of {where} is behind the end of the partition "
+            f"offset {state.committed} of {where} is beyond the end of the partition "
             f"({state.end}): the topic was recreated or truncated; {remedy}",
             is_permanent=True,
             record=RecordPosition(state.topic, state.partition, state.committed),

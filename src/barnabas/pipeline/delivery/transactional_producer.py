@@ -175,7 +175,7 @@ Positions: TypeAlias = Mapping[tuple[str, int], TopicPartition]
 
 @attrs.define
 class Transaction:
-    """A transaction that a task has begun, behind the offsets that were committed before it."""
+    """A transaction that a task has begun, after the offsets that were committed before it."""
 
     producer: TransactionalProducer
     reader: Consumer
@@ -201,7 +201,7 @@ class TransactionSettings:
 def transaction(
     settings: TransactionSettings, transactional_id: str, partitions: Sequence[tuple[str, int]]
 ) -> Generator[Transaction]:
-    """Begin a transaction behind the committed offsets of `partitions`, and commit it at the end.
+    """Begin a transaction after the committed offsets of `partitions`, and commit it at the end.
 
     The caller sends the offsets before it leaves, that of the first partition among them. An
     exception aborts the transaction; the producer is then forgotten, so that the next attempt

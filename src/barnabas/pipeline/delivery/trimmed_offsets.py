@@ -2,7 +2,7 @@
 
 Spark's source continues at the log start offset when records are gone before it has read them, and
 does not say so. The rows of a partition have a gap there. Other gaps are common: control records,
-aborted records, and records that compaction removed. They are behind the log start offset, so they
+aborted records, and records that compaction removed. They are after the log start offset, so they
 do not count, unless retention deletes them in the moment in which they are read.
 """
 

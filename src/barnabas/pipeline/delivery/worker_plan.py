@@ -31,7 +31,7 @@ class TaskPlan:
     is_at_least_once: bool = False
     """True when records and offsets are not one transaction."""
     skips_trimmed: bool = False
-    """True when a task that reads ranges continues behind offsets that retention deleted."""
+    """True when a task that reads ranges continues after offsets that retention deleted."""
     counts_trimmed: bool = False
     """True when tasks that get rows count the offsets that retention deleted before them."""
     offsets_topic: str = ""

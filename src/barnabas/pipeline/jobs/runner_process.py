@@ -1,6 +1,6 @@
 """One runner: a Kafka client, the topics, the group of runners, the engine, and a listener.
 
-HTTP answers at once; the topics are read behind it, and Spark starts on the active runner only.
+HTTP answers at once; meanwhile the topics are read, and Spark starts on the active runner only.
 """
 
 import logging
@@ -186,7 +186,7 @@ class Runner:
                 await self._be_active()
 
     async def _be_active(self) -> None:
-        """Run jobs until the group takes the activity away, or another runner does."""
+        """Run jobs until the group makes another runner the active one, or that one fences this."""
         statuses = JobStatuses(
             self._store,
             self._planner.registry,

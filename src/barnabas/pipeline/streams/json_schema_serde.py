@@ -1,4 +1,4 @@
-"""JSON Schema with a schema registry: JSON behind the id of its schema.
+"""JSON Schema with a schema registry: JSON after the id of its schema.
 
 Types of JSON Schema are columns by the rules of Connect's converter. A property that the schema
 does not require may be missing, which is null.

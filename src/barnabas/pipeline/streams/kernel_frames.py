@@ -84,7 +84,7 @@ def kernel_input(
 
 
 def chained(kernel: AnyKernel, behind: RowKernel | None) -> AnyKernel:
-    """Return two kernels as one; the first alone when none is behind it."""
+    """Return two kernels as one; the first alone when there is no second one."""
     return kernel if behind is None else Chain([cast("Kernel", each) for each in (kernel, behind)])
 
 

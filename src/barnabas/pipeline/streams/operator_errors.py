@@ -6,9 +6,9 @@ class OperatorError(Exception):
 
 
 def check_first(operator: str, *output_modes: str | None) -> None:
-    """Raise OperatorError for an operator with state behind another one, which has a mode."""
+    """Raise OperatorError for an operator with state after another one, which has a mode."""
     if any(mode is not None for mode in output_modes):
         raise OperatorError(
-            f"{operator} comes behind another operator with state: write its result to a topic, "
+            f"{operator} follows another operator with state: write its result to a topic, "
             "and read that with App.topic or App.table"
         )

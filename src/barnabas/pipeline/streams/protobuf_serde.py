@@ -1,6 +1,6 @@
 """Protobuf with a schema registry.
 
-Behind the id of the schema is the path of the message in its file, then the message. Types of
+After the id of the schema come the path of the message in its file and the message. Types of
 Protobuf are columns by the rules of Connect's converter: a oneof is a struct whose fields are its
 members, of which one is set; messages of Protobuf's wrappers are the values in them.
 """

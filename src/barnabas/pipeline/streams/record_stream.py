@@ -140,7 +140,7 @@ class Stream:
         modes = {self.output_mode, other.output_mode}
         if modes != {None}:
             raise OperatorError(
-                "a stream behind an operator with state cannot be merged: write it to a topic first"
+                "the result of an operator with state cannot be merged: write it to a topic first"
             )
         frame = self.frame.unionByName(other.frame, allowMissingColumns=True)
         # A key has another partition in a topic with another number of partitions.
@@ -165,7 +165,10 @@ class Stream:
         return attrs.evolve(self, frame=unique, output_mode="append")
 
     def group_by(self, *keys: Expression) -> GroupedStream:
-        """Group records by an expression, or by a struct of several; records without one drop."""
+        """Group records by an expression, or by a struct of several.
+
+        Records without one are dropped.
+        """
         check_first("group_by", self.output_mode)
         frame = visible(self.frame)
         if not keys:
@@ -175,7 +178,7 @@ class Stream:
         return GroupedStream(evaluated(frame, {KEY: key}), self.inputs, has_new_keys=True)
 
     def group_by_key(self) -> GroupedStream:
-        """Group records by their key; records without a key drop."""
+        """Group records by their key; records without a key are dropped."""
         check_first("group_by_key", self.output_mode)
         return GroupedStream(visible(self.frame), self.inputs, has_new_keys=self.has_new_keys)
 
@@ -194,7 +197,7 @@ class Stream:
         """Join records of two streams with one key whose times differ by `within` at most.
 
         The value is `struct(left, right)`, or an expression over `left` and `right`. A pair has the
-        greater time of both. Records without a key drop.
+        greater time of both. Records without a key are dropped.
         """
         return self._joined(JoinKind.INNER, other, within, grace, value)
 
@@ -273,7 +276,7 @@ class Stream:
     def join_table(
         self, table: Table, *, on: Expression | None = None, value: str | None = None
     ) -> "Stream":
-        """Join each record with the table's value at its time; records without one drop.
+        """Join each record with the table's value at its time; records without one are dropped.
 
         The table is looked up by the record's key, or by `on`, as `GlobalKTable` is; the record
         keeps its key. The value is `struct(left, right)`, or an expression over `left` and `right`.

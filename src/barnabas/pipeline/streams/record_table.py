@@ -44,7 +44,7 @@ class Table:
     windows: Window | None = None
     """The windows of the keys, None for plain keys."""
     followed: Followed | None = attrs.field(default=None, repr=False)
-    """Returns what a kernel behind this table's own makes of its changes; None where none fits."""
+    """Returns the changes of this table after one more kernel; None where none fits."""
 
     @property
     def df(self) -> DataFrame:
@@ -79,7 +79,7 @@ class Table:
     def final(self) -> Self:
         """Return one result for each window, when it closes: `suppress(untilWindowCloses)`.
 
-        Raises ValueError without windows, OperatorError behind `suppress` or another `final`.
+        Raises ValueError without windows, OperatorError after `suppress` or another `final`.
         """
         if self.windows is None:
             raise ValueError("final() needs windows: without them a result is never final")
@@ -96,7 +96,7 @@ class Table:
         ahead of it. Then the newest change of the key comes. With `max_records`, a partition holds
         the changes of this number of keys at most: one more sends the oldest early, as
         `maxRecords(..).emitEarlyWhenFull()` does. Raises ValueError for a wrong limit,
-        OperatorError where no kernel can follow: behind `aggregate`, `final` or another `suppress`.
+        OperatorError where no kernel can follow: after `aggregate`, `final` or another `suppress`.
         """
         if max_records is not None and max_records < 1:
             raise ValueError(
@@ -110,7 +110,7 @@ class Table:
         return self._held("suppress()", kernel)
 
     def group_by(self, *keys: Expression) -> "GroupedTable":
-        """Group the rows by an expression, or by a struct of several; rows without one drop.
+        """Group the rows by an expression, or by a struct of several; rows without one are dropped.
 
         A change takes the old value out of its group before it adds the new one.
         """

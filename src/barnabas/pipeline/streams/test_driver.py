@@ -153,7 +153,7 @@ class TestDriver:
         self._run_batch()
 
     def advance_wall_clock(self, duration: Duration) -> None:
-        """Advance the wall clock, behind the records that were piped before.
+        """Process the piped records, then advance the wall clock.
 
         A processor whose time has come is called once, also when several of its times have passed:
         `advanceWallClockTime` of Kafka Streams. Raises StreamingQueryException of Spark when a
@@ -222,7 +222,7 @@ class TestDriver:
                 query.stop()
 
     def _started(self) -> list[Any]:
-        """Start all queries; each ends behind the records that are there."""
+        """Start all queries; each ends after the records that are there."""
         with _set(self._app.spark, self._settings):
             return [_start(rows, writer) for rows, writer in self._writers]
 

@@ -271,7 +271,7 @@ def test_query_with_a_key_of_another_type_is_refused(table: Table) -> None:
         view.wait_built()
         with pytest.raises(ValueError, match="7 is not a text"):
             view.get(7)
-        with pytest.raises(ValueError, match="the bytes of 'b' are behind those of 'a'"):
+        with pytest.raises(ValueError, match="the bytes of 'b' sort after those of 'a'"):
             view.range("b", "a")
 
 

@@ -7,10 +7,12 @@ offsets' storage: the deliveries own these and call a task by `plugin_api`.
     datagen_source                          made-up records for trials
     jdbc_source, jdbc_sink                  rows of tables; `jdbc_config` has their properties,
                                             `jdbc_queries` and `jdbc_rows` their statements
-    database_access                         what they need of a database, and `connect`
-    sqlite_database, postgres_database,     databases; `postgres_types` and `mysql_types` have types
-    mysql_database                          and values, `column_values` what both have in common,
-                                            `mysql_address` and `mysql_errors` what they say
+    database_access                         the interface of a database, and `connect`
+    sqlite_database, postgres_database,     databases; `server_database` is a base of two,
+    mysql_database                          `postgres_types` and `mysql_types` convert types and
+                                            values, `column_values` does so for both,
+                                            `mysql_address` reads addresses, `mysql_errors` converts
+                                            errors
 
 A task's module is imported in Spark's workers when its job starts there.
 """

@@ -53,7 +53,7 @@ class TableName:
 
 @attrs.frozen
 class Column:
-    """A column of a table or of a query's result; `expression` is what a SELECT has for it."""
+    """A column of a table or of a query's result; `expression` selects it."""
 
     name: str
     schema: Schema
@@ -94,12 +94,15 @@ class DatabaseSettings:
 
 
 class Database(Protocol):
-    """One open connection. Every method raises ConnectError, RetriableError when it may pass."""
+    """One open connection.
+
+    A method raises RetriableError when a later attempt may succeed, else ConnectError.
+    """
 
     mark: str
-    """What stands for a parameter in a statement."""
+    """The placeholder of a parameter in a statement."""
     table_options: str
-    """What a statement that creates a table has at its end."""
+    """The end of a statement that creates a table."""
     are_definitions_transactional: bool
     """False when creating or changing a table commits the transaction."""
 

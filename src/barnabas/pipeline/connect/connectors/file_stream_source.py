@@ -80,7 +80,7 @@ class FileStreamSourceTask(SourceTask):
         self._is_checked = BYTES in committed
 
     def poll(self) -> list[SourceRecord]:
-        """Return the complete lines behind the position; none while the file does not exist."""
+        """Return the complete lines after the position; none while the file does not exist."""
         if not self._open():
             return []
         records: list[SourceRecord] = []
@@ -167,11 +167,11 @@ class _Lines:
         self._data = b""
         self._at = 0
         self._feed = 0
-        """The place of the next LF, or the end of the data; it is known until it is behind."""
+        """The place of the next LF, or the end of the data; looked for again when it was passed."""
 
     @property
     def bytes_left(self) -> int:
-        """Return the number of bytes behind the last line."""
+        """Return the number of bytes after the last line."""
         return len(self._data) - self._at
 
     def add(self, chunk: bytes) -> None:

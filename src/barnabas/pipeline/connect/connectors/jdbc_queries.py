@@ -63,7 +63,7 @@ class ReadMode:
 class RowQuery:
     """A query of a table or of a user's query, with the columns of its rows.
 
-    The timestamp of a row comes behind its columns.
+    The timestamp of a row comes after its columns.
     """
 
     columns: Sequence[Column]
@@ -84,7 +84,7 @@ class RowQuery:
 def row_query(
     database: Database, source: TableName | str, mode: ReadMode, position: RowPosition
 ) -> RowQuery:
-    """Return the query of the rows behind a position. Raises ConnectError."""
+    """Return the query of the rows after a position. Raises ConnectError."""
     if isinstance(source, TableName):
         columns, place = database.columns(source), database.reference(source)
         if not columns:
@@ -140,7 +140,7 @@ def _conditions(
     delay_ms: int,
     position: RowPosition,
 ) -> tuple[list[str], list[Any]]:
-    """Return the conditions of rows behind the position, and their parameters."""
+    """Return the conditions of rows after the position, and their parameters."""
     mark, last = database.mark, position.incrementing
     if moment is None:
         if number is None:

@@ -7,9 +7,9 @@ batch's number is also the note in Kafka: when the note is missing although Kafk
 set the offsets, and the database follows them.
 
 Where a new table or column commits the transaction, the rows so far are committed before it, with
-the positions behind them: as after a failure, they are skipped when the batch is read again.
+the positions after them: as after a failure, they are skipped when the batch is read again.
 
-The position of a batch is written only when it still is the one that the batch began behind. So a
+The position of a batch is written only when it still is the one after which the batch began. So a
 task that was suspended, and wakes up after another has taken its place, rolls back.
 """
 
@@ -302,7 +302,7 @@ class JdbcSinkTask(SinkTask):
         self._begin()
 
     def _save(self) -> None:
-        """Commit the rows so far and the positions behind them. Raises RetriableError."""
+        """Commit the rows so far and the positions after them. Raises RetriableError."""
         for where, following in self._reached.items():
             self._store(where, following)
         self._commit()

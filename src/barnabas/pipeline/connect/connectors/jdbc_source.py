@@ -155,7 +155,7 @@ class JdbcSourceTask(SourceTask):
 
     def _record(self, found: _Rows, row: Sequence[Any]) -> SourceRecord:
         reading, database = found.reading, self._connected()
-        # The timestamp behind the columns is left out.
+        # The timestamp after the columns is left out.
         cells = zip(found.query.columns, row, strict=False)
         values = [database.value(column, value) for column, value in cells]
         reading.position = found.query.position(row)

@@ -1,4 +1,4 @@
-"""Errors of MariaDB and MySQL as Connect's: what may pass, and which rows are never accepted."""
+"""Errors of MariaDB and MySQL as Connect's: retriable ones, and rows that are never accepted."""
 
 from collections.abc import Generator
 from contextlib import contextmanager

@@ -27,7 +27,7 @@ class ServerDatabase(abc.ABC):
 
     @abc.abstractmethod
     def described(self, source: str) -> list[Column]:
-        """Return the columns of a table, or of a query in brackets, behind FROM."""
+        """Return the columns of a table, or of a query in brackets, as FROM names it."""
 
     def table(self, text: str) -> TableName:
         """Return the table of "table" or "schema.table". Raises ConnectError.

@@ -270,7 +270,7 @@ class JsonConverter(BaseConverter):
         self._beginnings[beginning] = self._readable_of(node)
 
     def _readable_of(self, node: Any) -> _Readable:
-        """Return what reads the values of a schema in JSON; equal schemas give the same object."""
+        """Return the reader of a schema and its JSON decoder; the same object for equal schemas."""
         key = json.dumps(node)
         found = self._readable.get(key)
         if found is None:

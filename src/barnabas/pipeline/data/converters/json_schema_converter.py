@@ -149,7 +149,7 @@ def json_parser(schema: Schema) -> Callable[[bytes], Any]:
 
 
 def validator_of(registered: RegisteredSchema) -> Callable[[Any], None]:
-    """Return what raises DataError for a JSON value that does not match a JSON Schema."""
+    """Return the check that raises DataError for a JSON value that does not match a JSON Schema."""
     validators: Any = import_module("jsonschema.validators")
     referencing: Any = import_module("referencing")
     draft7 = import_module("referencing.jsonschema").DRAFT7

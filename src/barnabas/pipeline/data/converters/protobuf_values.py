@@ -209,7 +209,7 @@ class ValueWriter:
         return factory.GetMessageClass(self._types.descriptor(name))
 
     def struct(self, schema: Schema, name: str) -> Fill:
-        """Return what fills a message of a type from a struct."""
+        """Return the function that fills a message of a type from a struct."""
         shape = shape_of(self._types.descriptor(name))
         by_name = {field.name: field for field in shape.fields}
         sets: list[tuple[int, Fill]] = []
@@ -282,7 +282,7 @@ class ValueWriter:
         return fill
 
     def _true_map(self, schema: Schema, name: str, entry: MessageShape) -> Fill:
-        """Return what fills a field that Protobuf declares as a map."""
+        """Return the function that fills a field that Protobuf declares as a map."""
         key_field, value_field = entry.fields
         key = self._scalar(_part(schema.key_schema), key_field)
         value_schema = _part(schema.value_schema)
@@ -332,7 +332,7 @@ class ValueWriter:
 
 
 def _filling(sets: list[tuple[int, Fill]]) -> Fill:
-    """Return what sets the fields of a message for the values of a struct that are not null."""
+    """Return the function that sets a message's fields from the values of a struct."""
 
     def fill(message: Any, value: Struct) -> None:
         for place, set_field in sets:

@@ -76,7 +76,7 @@ def _steps(path: str) -> list[str]:
 
 
 def _quoted(path: str, opened: int) -> tuple[str, int]:
-    """Return a name in backticks and the place behind its dot.
+    """Return a name in backticks and the place after its dot.
 
     A backtick ends the name when a dot or the end of the path follows and no backslash precedes.
     """

@@ -82,7 +82,7 @@ class InsertHeader(ConfiguredTransform):
         self._header = Header(str(values["header"]), schema, value)
 
     def apply(self, record: ConnectRecord) -> ConnectRecord | None:
-        """Return the record with the header behind its others."""
+        """Return the record with the header after its other headers."""
         return record.with_headers((*record.headers, self._header))
 
 
@@ -134,7 +134,7 @@ class HeaderFrom(KeyOrValueTransform):
         self._schemas = DerivedSchemas(self._derived)
 
     def apply(self, record: ConnectRecord) -> ConnectRecord | None:
-        """Return the record with the headers behind its others. Raises DataError."""
+        """Return the record with the headers after its other headers. Raises DataError."""
         if self.is_of_key:
             schema, value = record.key_schema, record.key
         else:

@@ -127,7 +127,7 @@ class DerivedSchemas:
         self._known: dict[Schema, Any] = {}
 
     def of(self, schema: Schema) -> Any:
-        """Return what belongs to a schema."""
+        """Return the value derived from a schema."""
         found = self._known.get(schema)
         if found is None:
             found = self._derive(schema)

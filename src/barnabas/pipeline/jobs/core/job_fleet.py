@@ -1,4 +1,4 @@
-"""All jobs of one runner: what is wanted of them, what runs, and what to do next.
+"""All jobs of one runner: their target states, their runs, and the next steps.
 
 The fleet is idle on a runner that stands by. Methods take an event and the time in seconds and
 return effects with the name of their job, to carry out in order.
@@ -65,7 +65,7 @@ class JobFleet:
         return any(job.waits_for_engine for job in self.jobs.values())
 
     def desire(self, wanted: Mapping[str, WantedJob], now: float) -> list[FleetEffect]:
-        """Take in all jobs that are wanted; jobs that are missing are stopped and removed."""
+        """Compare with all jobs of the store; stop and remove those that are missing there."""
         effects: list[FleetEffect] = []
         for name in list(self.jobs):
             if name not in wanted:
@@ -87,36 +87,36 @@ class JobFleet:
         return job
 
     def engine_up(self, now: float) -> list[FleetEffect]:
-        """Take in that the engine accepts jobs."""
+        """Handle: the engine accepts jobs."""
         self._engine_is_up = True
         return self._all(now, JobSupervision.engine_up)
 
     def engine_down(self, now: float) -> list[FleetEffect]:
-        """Take in that the engine and all its runs ended."""
+        """Handle: the engine and all its runs have ended."""
         self._engine_is_up = False
         return self._all(now, JobSupervision.engine_down)
 
     def wake(self, now: float) -> list[FleetEffect]:
-        """Act on the time."""
+        """Start the jobs again whose backoff is over."""
         return self._all(now, JobSupervision.wake)
 
     def started(self, name: str, run: int, now: float) -> list[FleetEffect]:
-        """Take in that a job's run processes records."""
+        """Handle: a job's run processes records."""
         job = self.jobs.get(name)
         return [] if job is None else self._of(name, job.started(run, now))
 
     def failed(self, name: str, run: int, failure: Failure, now: float) -> list[FleetEffect]:
-        """Take in that a job's run failed."""
+        """Handle: a job's run has failed."""
         job = self.jobs.get(name)
         return [] if job is None else self._of(name, job.failed(run, failure, now))
 
     def stopped(self, name: str, run: int, now: float) -> list[FleetEffect]:
-        """Take in that a job's run ended as requested."""
+        """Handle: a job's run has ended as requested."""
         job = self.jobs.get(name)
         return [] if job is None else self._of(name, job.stopped(run, now))
 
     def restart(self, name: str, now: float) -> list[FleetEffect]:
-        """Restart a job at a person's request."""
+        """Restart a job on request."""
         job = self.jobs.get(name)
         return [] if job is None else self._of(name, job.restart(now))
 

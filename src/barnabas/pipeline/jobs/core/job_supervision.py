@@ -148,7 +148,7 @@ class JobSupervision:
     def desire(
         self, spec: Any, target: TargetState, now: float, *, needs_engine: bool = True
     ) -> list[Effect]:
-        """Take in the wanted job: what to run, None after its removal, and whether to run it."""
+        """Set the wanted job: its plan, None after its removal, and whether to run it."""
         is_new = spec != self._spec or target is not self._target
         self._spec, self._target, self._needs_engine = spec, target, needs_engine
         if is_new and self.phase in (Phase.WAITING, Phase.FAILED):
@@ -157,12 +157,12 @@ class JobSupervision:
         return self._reconcile(now)
 
     def engine_up(self, now: float) -> list[Effect]:
-        """Take in that the engine accepts jobs."""
+        """Handle: the engine accepts jobs."""
         self._engine_is_up = True
         return self._reconcile(now)
 
     def engine_down(self, now: float) -> list[Effect]:
-        """Take in that the engine and all its runs ended."""
+        """Handle: the engine and all its runs have ended."""
         self._engine_is_up = False
         is_run = self.phase in (Phase.STARTING, Phase.RUNNING, Phase.STOPPING)
         if is_run and self._run_needs_engine:
@@ -170,7 +170,7 @@ class JobSupervision:
         return self._reconcile(now)
 
     def restart(self, now: float) -> list[Effect]:
-        """Restart the job at a person's request."""
+        """Restart the job on request."""
         if self._target is not TargetState.STARTED:
             return []
         self._clear_failures()
@@ -181,7 +181,7 @@ class JobSupervision:
         return [*self._report(JobState.RESTARTING), *self._reconcile(now)]
 
     def started(self, run: int, now: float) -> list[Effect]:
-        """Take in that a run processes records."""
+        """Handle: a run processes records."""
         if run != self._run or self.phase is not Phase.STARTING:
             return []
         self.phase = Phase.RUNNING
@@ -190,7 +190,7 @@ class JobSupervision:
         return [*report, *self._reconcile(now)]
 
     def failed(self, run: int, failure: Failure, now: float) -> list[Effect]:
-        """Take in that a run could not start, or ended by itself."""
+        """Handle: a run could not start, or has ended by itself."""
         if run != self._run or self.phase not in (Phase.STARTING, Phase.RUNNING, Phase.STOPPING):
             return []
         if self.phase is Phase.STOPPING or self._must_stop():
@@ -204,14 +204,14 @@ class JobSupervision:
         return self._after_failure(failure, now)
 
     def stopped(self, run: int, now: float) -> list[Effect]:
-        """Take in that a run has ended after `StopRun`."""
+        """Handle: a run has ended after `StopRun`."""
         if run != self._run or self.phase is not Phase.STOPPING:
             return []
         self.phase = Phase.IDLE
         return self._reconcile(now)
 
     def wake(self, now: float) -> list[Effect]:
-        """Act on the time: start again after the backoff."""
+        """Start again when the backoff is over."""
         if now < self.wake_at:
             return []
         self.wake_at = float("inf")

@@ -77,7 +77,7 @@ class StoreState:
         self._generation = 0
 
     def replay_config(self, record: ConfigRecord) -> None:
-        """Take in a record of the configs topic."""
+        """Apply a record of the configs topic."""
         match record:
             case ConnectorRecord(connector, properties):
                 if properties is None:
@@ -139,7 +139,7 @@ class StoreState:
         self._pending_tasks[connector] = {task: pending[task] for task in range(count)}
 
     def replay_status(self, record: StatusRecord | ActiveTopicRecord) -> None:
-        """Take in a record of the status topic."""
+        """Apply a record of the status topic."""
         if isinstance(record, ActiveTopicRecord):
             topics = self.topics.setdefault(record.connector, {})
             if record.task is None:
@@ -159,7 +159,7 @@ class StoreState:
             del self.statuses[record.connector]
 
     def replay_offset(self, record: OffsetRecord | SourceTopicRecord) -> None:
-        """Take in a record of the offsets topic."""
+        """Apply a record of the offsets topic."""
         if isinstance(record, SourceTopicRecord):
             topics = self.source_topics.setdefault(record.connector, {})
             if record.topic_id is None:

@@ -1,7 +1,7 @@
 """The code of Spark's tasks for a kernel: placing rows into buckets, and steps of the kernel.
 
 `place` runs before the shuffle, where a task has whole source partitions in the order of their
-offsets: it adds the bucket and the stream time of the partition. `step` runs behind the shuffle,
+offsets: it adds the bucket and the stream time of the partition. `step` runs after the shuffle,
 once for each bucket that has rows in a micro-batch.
 """
 
@@ -32,7 +32,7 @@ from barnabas.pipeline.streams.kernels.kernel_rows import (
 
 _REMEMBERED_KEYS: Final = 65_536
 _pandas: Final[Any] = importlib.import_module("pandas")  # it has no types
-# PySpark puts an empty frame behind those of a batch, which pandas warns of; types are kept.
+# PySpark puts an empty frame after those of a batch, which pandas warns of; types are kept.
 warnings.filterwarnings("ignore", category=FutureWarning, module="pyspark.sql.pandas.serializers")
 
 

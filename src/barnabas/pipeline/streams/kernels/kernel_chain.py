@@ -11,7 +11,7 @@ from barnabas.pipeline.streams.kernels.kernel_rows import Row, Side, Timed, Valu
 
 @attrs.frozen
 class Chain:
-    """Kernels one behind the other, such as a windowed aggregate and `Suppress`.
+    """Kernels one after the other, such as a windowed aggregate and `Suppress`.
 
     Each row passes all kernels before the next row enters. A kernel that changes keys may only be
     the last one: its outputs belong to other buckets.

@@ -121,7 +121,7 @@ def in_stream_order(
 
     At the same stream time, rows of the side `first` come first, then outputs of another kernel in
     their order, then rows of lower partitions; times come last. Rows that `timed` does not count
-    have the stream time of the row before. The wall clock comes behind all rows.
+    have the stream time of the row before. The wall clock comes after all rows.
     """
     by_offset = sorted(rows, key=_place)
     reached: dict[tuple[int, int], int] = {}
@@ -153,7 +153,7 @@ def _stream_place(
 
 
 def in_sequence(outputs: Iterable[Row]) -> Iterator[Row]:
-    """Yield outputs of a kernel with their place, for the kernel behind it."""
+    """Yield outputs of a kernel with their place, for the kernel after it."""
     for place, row in enumerate(outputs, 1):
         yield row._replace(sequence=place)
 

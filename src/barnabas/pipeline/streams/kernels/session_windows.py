@@ -21,7 +21,7 @@ class SessionWindowAggregate(RowKernel):
     """The aggregate of each session of a key; an output for each change.
 
     A row that joins or extends sessions yields a tombstone for each of them, then the merged
-    session. A session closes when stream time is more than the gap and the grace period behind its
+    session. A session closes when stream time is more than the gap and the grace period past its
     end. The end of a session is the timestamp of its last row, and the timestamp of its outputs.
     """
 

@@ -28,7 +28,7 @@ _Windows: TypeAlias = dict[int, _Entry]  # by start
 class SlidingWindowAggregate(RowKernel):
     """The aggregate of the values of a key in each sliding window; an output for each change.
 
-    A window closes when stream time is more than the grace period behind its end. Rows without key
+    A window closes when stream time is more than the grace period past its end. Rows without key
     or value are dropped. As in Kafka Streams, a row that is late for the window that it ends is
     added to the open windows that exist, and may be missing in one that a later row creates.
     """

@@ -54,7 +54,7 @@ class StreamJoin(RowKernel):
     """Pairs of rows of two streams; with `outer`, rows of these sides without a match as well.
 
     A row without a match is yielded when stream time is past its window and the grace period, so
-    no match can follow. A row that arrives behind the end of its window, and has no match, is
+    no match can follow. A row that arrives after the end of its window, and has no match, is
     yielded at once. Rows without value are dropped, and rows without key where a match is needed.
     """
 

@@ -50,7 +50,7 @@ class Suppress(RowKernel):
             return NO_KEY
         task.observe(row)
         if self.is_final and row.window is None:
-            raise ValueError("final results need windows: suppress behind a windowed aggregate")
+            raise ValueError("final results need windows: call suppress after a windowed aggregate")
         held, name = task.store("held"), identity(row)
         entry = held.get(name)
         if entry is None:

@@ -19,9 +19,10 @@ Grouper: TypeAlias = Callable[[bytes | None, Value], tuple[bytes | None, Value]]
 
 @attrs.frozen
 class TableSource(RowKernel):
-    """A topic read as a table: each row gets the value that it replaces. Rows without key drop.
+    """A topic read as a table: each row gets the value that it replaces.
 
-    The last row counts, by offset: a row with an older timestamp replaces a newer one.
+    Rows without key are dropped. The last row counts, by offset: a row with an older timestamp
+    replaces a newer one.
     """
 
     name: ClassVar[str] = "table"
@@ -85,7 +86,7 @@ class TableMapValues(RowKernel):
 
 @attrs.frozen
 class TableRegroup(RowKernel):
-    """Changes of a table as changes of groups, for `TableAggregate` behind a shuffle by group.
+    """Changes of a table as changes of groups, for `TableAggregate` after a shuffle by group.
 
     A change that moves from one group to another yields two rows: first one that takes the old
     value out, then one that brings the new value. Where the group or the value is None, nothing is

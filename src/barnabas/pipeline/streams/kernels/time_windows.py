@@ -37,7 +37,7 @@ class TimeWindows:
 class TimeWindowAggregate(RowKernel):
     """The aggregate of the values of a key in each window; an output for each change.
 
-    A window closes when stream time is `grace_ms` behind its end; later rows are dropped. Rows
+    A window closes when stream time is `grace_ms` past its end; later rows are dropped. Rows
     without key are dropped.
     """
 

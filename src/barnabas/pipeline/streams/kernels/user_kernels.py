@@ -54,7 +54,7 @@ class Processor(Protocol):
 class Process(RowKernel):
     """Rows as a user's processor makes them.
 
-    With `every_ms`, `punctuate` is called behind the first row, and behind a row with which stream
+    With `every_ms`, `punctuate` is called after the first row, and after a row with which stream
     time reaches the next multiple of `every_ms`: once, also when it passes several. A row of
     `Side.CLOCK` calls `punctuate_wall_clock` for each task of the bucket.
     """

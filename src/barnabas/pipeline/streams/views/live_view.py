@@ -180,12 +180,12 @@ class LiveView:
         """Iterate over the rows of keys from `low` to `high`, both included; None is an open side.
 
         The order is that of the keys' bytes, as in Kafka Streams: text by code points, and negative
-        numbers behind the positive ones. The rows are those of one moment.
+        numbers after the positive ones. The rows are those of one moment.
         """
         self._check_ready()
         first, last = self._bound(low), self._bound(high)
         if first is not None and last is not None and first > last:
-            raise ValueError(f"the bytes of {low!r} are behind those of {high!r}")
+            raise ValueError(f"the bytes of {low!r} sort after those of {high!r}")
         return map(self._row, self._store.range(first, last))
 
     def all(self) -> Iterator[ViewRow]:
@@ -195,7 +195,7 @@ class LiveView:
     def page(
         self, low: bytes | None, high: bytes | None, after: RowKey | None
     ) -> Iterator[tuple[RowKey, ViewRow]]:
-        """Iterate over rows by the bytes of keys, behind a row; for pages of a client."""
+        """Iterate over rows by the bytes of keys, after a row; for pages of a client."""
         self._check_ready()
         return ((row.key, self._row(row)) for row in self._store.range(low, high, after))
 

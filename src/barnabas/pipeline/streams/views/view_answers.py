@@ -47,7 +47,7 @@ def found_rows(
 def page_of_rows(
     view: LiveView, low: str | None, high: str | None, after: str | None, limit: int
 ) -> dict[str, Any]:
-    """Return up to `limit` rows behind the page that gave `after`, and how to get more.
+    """Return up to `limit` rows after the page that gave `after`, and how to get more.
 
     Raises ValueError for a key of another type or a bad `after`, ViewNotReadyError and
     ViewFailedError.

@@ -278,7 +278,7 @@ class ViewFeed:
         await self._until(lambda: self._holds(_id_text(found.topic_id), ends))
 
     def _holds(self, topic_id: str, ends: list[int]) -> bool:
-        """Return whether the store has a topic's records up to the end of each partition."""
+        """True when the store has a topic's records up to the end of each partition."""
         positions = self.figures.positions
         return (
             self._prepared_id == topic_id

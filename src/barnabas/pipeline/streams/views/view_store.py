@@ -211,7 +211,7 @@ class ViewStore:
     ) -> Iterator[Row]:
         """Iterate over the rows of keys from `low` to `high`, both included, in one snapshot.
 
-        Rows come in the order of the keys' bytes, then of windows; `after` starts behind a row.
+        Rows come in the order of the keys' bytes, then of windows, and begin after the row `after`.
         """
         query, bounds = f"SELECT {_COLUMNS} FROM rows WHERE 1", list[object]()
         for bound, operator in ((low, ">="), (high, "<=")):
