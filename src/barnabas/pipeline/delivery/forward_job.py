@@ -118,6 +118,7 @@ class ForwardJob(LoopedJob):
         if self._stopping.is_set():  # while the cluster did not answer
             return 0.0
         if ranges:
+            self._report(ends)  # the target may take long
             self._run_batch(ranges, began_s)
         self._report(ends)
         is_resting = time.monotonic() - self._busy_s > _RESTING_S
