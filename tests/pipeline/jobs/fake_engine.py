@@ -32,6 +32,7 @@ class FakeJob:
             dead_letters=1,
             lag=lag,
             phases_ms={"addBatch": 3},
+            records_per_second=3.0,
             trimmed=self.trimmed,
         )
 

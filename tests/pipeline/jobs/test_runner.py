@@ -113,6 +113,21 @@ def test_skipped_offsets_of_a_job_are_logged(runner: LiveRunner) -> None:
     eventually(lambda: logged() == [f"{text}7", f"{text}2"])
 
 
+def test_job_that_does_not_run_has_no_rate(runner: LiveRunner) -> None:
+    def figures() -> tuple[float, int]:
+        _, answer = runner.ask("GET", "/connectors/c/progress")
+        return answer["records_per_second"], answer["records"]
+
+    create(runner)
+    eventually(lambda: figures() == (3.0, 7))
+    assert runner.ask("PUT", "/connectors/c/pause")[0] == 202
+    eventually(lambda: figures() == (0.0, 7))
+    assert runner.ask("PUT", "/connectors/c/resume")[0] == 202
+    eventually(lambda: figures() == (3.0, 7))
+    runner.engine.running()["c"].end = JobFailure("bad record", True)
+    eventually(lambda: figures() == (0.0, 7))
+
+
 def test_position_in_a_checkpoint_cannot_be_set(runner: LiveRunner) -> None:
     config = {
         "connector.class": "SparkSink",

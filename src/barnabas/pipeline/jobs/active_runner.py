@@ -232,7 +232,14 @@ class ActiveRunner:
         logger.error(
             "job failed job=%s permanent=%s error=%s", name, failure.is_permanent, failure.message
         )
+        self._forget_rate(name)
         self._carry_out(self.fleet.failed(name, run, failure, trio.current_time()))
+
+    def _forget_rate(self, name: str) -> None:
+        """Show that a job which has ended processes nothing; its totals stay."""
+        if name in self.progress:
+            ended = attrs.evolve(self.progress[name], records_per_second=0.0, lag_s=0.0)
+            self.progress[name] = ended
 
     async def _write_tasks(self, planned: PlannedJob) -> None:
         """Write the configurations of a job's tasks, unless they are stored already."""
@@ -261,6 +268,7 @@ class ActiveRunner:
             except Exception as error:
                 logger.warning("stop failed job=%s error=%s", name, error)
         logger.info("stopped job=%s", name)
+        self._forget_rate(name)
         self._carry_out(self.fleet.stopped(name, number, trio.current_time()))
 
     async def _watch_jobs(self) -> None:
