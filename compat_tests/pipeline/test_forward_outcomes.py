@@ -244,7 +244,7 @@ def test_at_least_once_job_counts_dead_letters_and_what_it_has_written(plan, sta
     assert [m.value() for m in read_committed(plan.bootstrap, letters)] == [b"{"]
 
 
-def test_check_finds_ranges_that_begin_behind_the_position(plan, start, monkeypatch) -> None:
+def test_check_finds_ranges_that_begin_after_the_position(plan, start, monkeypatch) -> None:
     """The check can fail: the second half of a range commits its end."""
 
     def second_halves(*given: Any) -> list[OffsetRange]:

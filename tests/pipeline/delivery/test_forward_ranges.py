@@ -68,7 +68,7 @@ def test_range_is_copied_once_although_two_tasks_have_it(plan: TaskPlan) -> None
     assert [each.offset for each in positions(plan)] == [30, -1001, -1001]
 
 
-def test_copy_at_least_once_commits_offsets_behind_records_without_a_transaction(
+def test_copy_at_least_once_commits_offsets_after_records_without_a_transaction(
     plan: TaskPlan,
 ) -> None:
     plan = attrs.evolve(plan, is_at_least_once=True)

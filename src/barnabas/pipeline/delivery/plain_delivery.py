@@ -24,7 +24,7 @@ _PRODUCERS_MAX: Final = 64
 
 @attrs.define
 class PlainDelivery:
-    """A producer behind the committed offsets, in the form of `Transaction`."""
+    """A producer with the committed offsets, in the form of `Transaction`."""
 
     producer: RecordProducer
     reader: Consumer
@@ -72,7 +72,7 @@ PRODUCERS: Final = PlainProducerCache()
 def plain_delivery(
     settings: TransactionSettings, partitions: Sequence[tuple[str, int]]
 ) -> Generator[PlainDelivery]:
-    """Begin behind the committed offsets of `partitions`. The caller sends the next offsets."""
+    """Begin at the committed offsets of `partitions`. The caller sends the next offsets."""
     reader = offset_reader(settings.group_id, settings.consumer)
     positions = {(each.topic, each.partition): each for each in committed(reader, partitions)}
     with PRODUCERS.borrowed(settings) as producer:
