@@ -13,7 +13,6 @@ from confluent_kafka.cimpl import NewTopic
 from barnabas.pipeline.delivery import forward_ranges, offset_metadata
 from barnabas.pipeline.delivery.arrow_rows import PartitionRows
 from barnabas.pipeline.delivery.offset_ranges import OffsetRange
-from barnabas.pipeline.delivery.record_producer import AbortableError
 from barnabas.pipeline.delivery.task_failures import TaskFailureError
 from barnabas.pipeline.delivery.topic_writers import BytesCopy
 from barnabas.pipeline.delivery.transactional_producer import committed, offset_reader
@@ -88,13 +87,17 @@ def test_copy_at_least_once_commits_offsets_after_records_without_a_transaction(
     ]
 
 
-def test_copy_at_least_once_commits_no_offset_before_its_records(plan: TaskPlan) -> None:
+def test_copy_at_least_once_commits_no_offset_before_its_records(
+    plan: TaskPlan, admin: AdminClient
+) -> None:
+    compacted = f"{plan.job}-compacted"
+    new = NewTopic(compacted, 1, 1, config={"cleanup.policy": "compact"})
+    admin.create_topics([new])[compacted].result(60)
     fill(plan, 5)
     plan = attrs.evolve(plan, is_at_least_once=True)
-    producer = {**plan.producer, "delivery.timeout.ms": 1, "linger.ms": 0}
-    impatient = attrs.evolve(plan, producer=producer, generation=2)
-    with pytest.raises(AbortableError, match="timed out"):
-        forward_ranges.run(impatient, [OffsetRange(plan.job, 0, 0, 5, 100)])
+    refused = attrs.evolve(plan, target_topic=compacted, generation=2)
+    with pytest.raises(TaskFailureError, match="refuses records"):
+        forward_ranges.run(refused, [OffsetRange(plan.job, 0, 0, 5, 100)])
     assert positions(plan)[0].offset == -1001
     forward_ranges.run(plan, [OffsetRange(plan.job, 0, 0, 5, 100)])
     assert positions(plan)[0].offset == 5
