@@ -4,9 +4,9 @@ from pathlib import Path
 
 import attrs
 import pytest
+from confluent_kafka import Consumer, TopicPartition
 
 from barnabas.pipeline.delivery.job_plan import JobPlan
-from barnabas.pipeline.jobs.group_offsets import GroupOffsets
 from compat_tests import spark as setup
 from compat_tests.pipeline import test_lake_conversions as conversions
 from compat_tests.pipeline import test_spark_connectors as connectors
@@ -43,8 +43,9 @@ def test_lake_recreated_with_another_path_writes_the_letters_of_its_records(
     assert delivered(engine, other) == ([number + 10 for number in ROWS], [15])
     # The first job has left the position 6 for letters, the second one 16.
     third = recreated(lake, 3, tmp_path / "third", topics.create("letters"))
-    groups = GroupOffsets({"bootstrap.servers": lake.bootstrap})
-    groups.alter(lake.group_id, {(lake.topics[0], 0): 0})
+    group = Consumer({"bootstrap.servers": lake.bootstrap, "group.id": lake.group_id})
+    group.commit(offsets=[TopicPartition(lake.topics[0], 0, 0)], asynchronous=False)
+    group.close()
     job = start(third)
     wait_for(lake, job, 20)
     job.stop()
