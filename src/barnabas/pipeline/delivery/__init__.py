@@ -40,7 +40,8 @@ returns figures.
     slice_tasks             polls of a connector's task; source_offsets has its positions
     epoch_tasks             the rows of a shuffle partition with their marker
     record_producer         a producer, its errors by kind
-    transactional_producer  transactions, and the producers that a worker keeps
+    producer_cache          the producers that a worker keeps
+    transactional_producer  transactions
     plain_delivery          records and offsets without a transaction, at least once
     worker_rows             hand rows to the Python workers
     arrow_rows, frame_rows, task_figures   rows in, figures out

@@ -5,21 +5,19 @@ has sent are sent again.
 """
 
 import contextlib
-from collections import OrderedDict
-from collections.abc import Generator, Sequence
-from typing import Final
+from collections.abc import Generator, Mapping, Sequence
+from typing import Any, Final
 
 import attrs
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
+from barnabas.pipeline.delivery.producer_cache import KeptProducers
 from barnabas.pipeline.delivery.record_producer import RecordProducer, raise_by_kind
 from barnabas.pipeline.delivery.transactional_producer import (
     TransactionSettings,
     committed,
     offset_reader,
 )
-
-_PRODUCERS_MAX: Final = 64
 
 
 @attrs.define
@@ -43,37 +41,30 @@ class PlainDelivery:
             raise_by_kind(exception)
 
 
-class PlainProducerCache:
-    """The producers of this worker process, by job and generation; the oldest are closed."""
+class PlainProducers(KeptProducers[RecordProducer]):
+    """Producers by group, which is that of one job."""
 
-    def __init__(self, limit: int = _PRODUCERS_MAX) -> None:
-        self._producers: OrderedDict[tuple[str, int], RecordProducer] = OrderedDict()
-        self._limit = limit
-
-    @contextlib.contextmanager
-    def borrowed(self, settings: TransactionSettings) -> Generator[RecordProducer]:
-        """Lend the producer of a job; one that was in use when an exception came is dropped."""
-        key = (settings.group_id, settings.generation)
-        producer = self._producers.pop(key, None) or RecordProducer(settings.producer)
-        try:
-            yield producer
-        except BaseException:
-            producer.purge()
-            raise
-        self._producers[key] = producer
-        while len(self._producers) > self._limit:
-            self._producers.popitem(last=False)
+    def _create(self, name: str, properties: Mapping[str, Any]) -> RecordProducer:
+        return RecordProducer(properties)
 
 
-PRODUCERS: Final = PlainProducerCache()
+PRODUCERS: Final = PlainProducers()
 
 
 @contextlib.contextmanager
 def plain_delivery(
     settings: TransactionSettings, partitions: Sequence[tuple[str, int]]
 ) -> Generator[PlainDelivery]:
-    """Begin at the committed offsets of `partitions`. The caller sends the next offsets."""
+    """Begin at the committed offsets of `partitions`. The caller sends the next offsets.
+
+    After an exception the producer is forgotten, with the records that it has not sent.
+    """
     reader = offset_reader(settings.group_id, settings.consumer)
     positions = {(each.topic, each.partition): each for each in committed(reader, partitions)}
-    with PRODUCERS.borrowed(settings) as producer:
+    producer = PRODUCERS.get(settings.group_id, settings.generation, settings.producer)
+    try:
         yield PlainDelivery(producer, reader, positions)
+    except BaseException:
+        PRODUCERS.discard(settings.group_id, settings.generation)
+        producer.purge()
+        raise

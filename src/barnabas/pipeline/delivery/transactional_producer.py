@@ -8,13 +8,13 @@ offsets must be read after that, with the producer epoch that the transaction wi
 
 import contextlib
 import time
-from collections import OrderedDict
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 import attrs
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
+from barnabas.pipeline.delivery.producer_cache import KeptProducers
 from barnabas.pipeline.delivery.record_producer import (
     QUIET,
     AbortableError,
@@ -31,7 +31,6 @@ _INIT_ATTEMPT_S: Final = 0.03
 """The time of the first attempt; the next has twice as much."""
 _CALL_TIMEOUT_S: Final = 60.0
 _ABORT_TIMEOUT_S: Final = 10.0
-_PRODUCERS_MAX: Final = 64
 _FAILURES: Final = (FencedError, RecordTooLargeError, AbortableError, TaskFailureError)
 
 
@@ -92,30 +91,11 @@ class TransactionalProducer(RecordProducer):
                 return
 
 
-class ProducerCache:
-    """The producers of this worker process, by transactional id; the oldest are closed."""
+class ProducerCache(KeptProducers[TransactionalProducer]):
+    """Producers by transactional id."""
 
-    def __init__(self, limit: int = _PRODUCERS_MAX) -> None:
-        self._producers: OrderedDict[tuple[str, int], TransactionalProducer] = OrderedDict()
-        self._limit = limit
-
-    def get(
-        self, transactional_id: str, generation: int, properties: Mapping[str, Any]
-    ) -> TransactionalProducer:
-        """Return the producer of an id, made when the cache lacks it."""
-        key = (transactional_id, generation)
-        producer = self._producers.get(key)
-        if producer is None:
-            named = {**properties, "transactional.id": transactional_id}
-            producer = self._producers[key] = TransactionalProducer(named)
-            while len(self._producers) > self._limit:
-                self._producers.popitem(last=False)
-        self._producers.move_to_end(key)
-        return producer
-
-    def discard(self, transactional_id: str, generation: int) -> TransactionalProducer | None:
-        """Forget the producer of an id, and return it."""
-        return self._producers.pop((transactional_id, generation), None)
+    def _create(self, name: str, properties: Mapping[str, Any]) -> TransactionalProducer:
+        return TransactionalProducer({**properties, "transactional.id": name})
 
 
 PRODUCERS: Final = ProducerCache()
