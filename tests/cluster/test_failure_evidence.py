@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
@@ -102,14 +103,47 @@ def test_evidence_silence_between_refusals_starts_again() -> None:
     assert not evidence.gone
 
 
-def test_evidence_refusals_too_far_apart_do_not_count() -> None:
+@pytest.mark.parametrize(("before_ms", "between_ms"), [(2000, 0), (0, 2000), (60_000, 60_000)])
+def test_evidence_counts_after_a_pause_of_this_process(before_ms: int, between_ms: int) -> None:
+    """Planted once: refusals more than 100 ms apart, or 1 s after the close, did not count."""
     evidence = watching()
     evidence.on_closed(KEY, 1000)
-    refuse(evidence, 1000)
-    refuse(evidence, 1101)
-    assert not evidence.gone
-    refuse(evidence, 1131)
+    again_ms = refuse(evidence, 1000 + before_ms)
+    refuse(evidence, again_ms + between_ms)
     assert evidence.gone == {KEY}
+
+
+def test_evidence_is_reported_again_while_the_broker_is_not_fenced() -> None:
+    kill(evidence := watching(), 1000)
+    now_ms = evidence.wakeup_ms()
+    for _ in range(5):
+        assert now_ms is not None
+        assert evidence.take_due(now_ms)
+        assert evidence.on_refused(KEY, now_ms)
+        now_ms = evidence.wakeup_ms()
+    evidence.follow({}, 60_000)
+    assert not evidence.on_refused(KEY, 60_000)
+
+
+def test_evidence_broker_that_listens_late_is_connected_to_when_it_is_unfenced() -> None:
+    """Planted once: the retries after a slow start were up to 30 s apart."""
+    evidence = FailureEvidence()
+    evidence.follow({KEY: ADDRESS}, 0)
+    now_ms: int | None = 0
+    for _ in range(305):
+        assert now_ms is not None
+        now_ms = refuse(evidence, now_ms)
+    assert now_ms is not None
+    ready_ms = now_ms - 3000
+    assert not evidence.take_due(ready_ms)
+    evidence.on_ready(KEY, ready_ms)
+    assert refuse(evidence, ready_ms) == ready_ms + 10
+    assert evidence.take_due(ready_ms + 10)
+    evidence.on_ready(KEY, ready_ms + 15)  # the attempt has not ended
+    assert evidence.wakeup_ms() is None
+    evidence.on_connected(KEY, ready_ms + 20)
+    evidence.on_ready(KEY, ready_ms + 20)
+    assert evidence.wakeup_ms() is None
 
 
 def test_evidence_broker_that_accepts_again_is_alive() -> None:

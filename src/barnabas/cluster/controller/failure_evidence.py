@@ -2,9 +2,10 @@
 
 Every controller keeps one idle connection to the advertised address of each broker that is unfenced
 or has just registered. When a process ends, its operating system closes the connections and refuses
-new ones, within a millisecond. Evidence is a connection that was closed, followed by two refused
-attempts within 100 ms. A timeout, an unreachable host, a reset alone, or an address that was never
-reached does not count: such a broker keeps its session, as in Apache Kafka.
+new ones, within a millisecond. Evidence is a connection that was closed, and the next two attempts
+were refused. A timeout, an unreachable host, a reset alone, or an address that was never reached
+does not count: such a broker keeps its session, as in Apache Kafka. Only the order counts, not the
+time between: this process may have been paused meanwhile, and then nothing else would show it.
 
 To fence a live broker is safe, but it costs availability. After evidence against a broker, the next
 evidence against the same broker counts only 3 s later.
@@ -19,8 +20,7 @@ from barnabas.cluster.controller.sessions import SessionKey
 
 _BETWEEN_ATTEMPTS_MS: Final = 30
 _EARLY_ATTEMPTS: Final = 4
-_REFUSALS_WITHIN_MS: Final = 100
-_AFTER_CLOSE_MS: Final = 1000
+_CLOSED_MS: Final = 100
 _HOLD_OFF_MS: Final = 3000
 _STARTING_RETRY_MS: Final = 10
 _STARTING_ATTEMPTS: Final = 300
@@ -42,15 +42,15 @@ class BrokerAddress(NamedTuple):
 class _Watch:
     """The connection to one registration of a broker.
 
-    `closed_ms` is when a connection was closed, None when that is no longer recent enough.
-    `refused_ms` is when the first attempt after it was refused.
+    `closed_ms` is when a connection was closed, None when an attempt after it ended in another way
+    than by a refusal. `is_refused` is true when one attempt after it was refused.
     """
 
     address: BrokerAddress
     next_ms: int | None
     connected_ms: int | None = None
     closed_ms: int | None = None
-    refused_ms: int | None = None
+    is_refused: bool = False
     failures: int = 0
     is_reached: bool = False
     refusals_at_start: int = 0
@@ -89,7 +89,7 @@ class FailureEvidence:
         """An attempt to connect has succeeded: the broker is alive."""
         watch = self._watches.get(key)
         if watch is not None:
-            watch.connected_ms, watch.closed_ms, watch.refused_ms = now_ms, None, None
+            watch.connected_ms, watch.closed_ms, watch.is_refused = now_ms, None, False
             watch.is_reached = True
             self._gone.discard(key)
             self._ended_ms.pop(key, None)
@@ -101,7 +101,7 @@ class FailureEvidence:
             return
         if now_ms - watch.connected_ms >= _STABLE_MS:
             watch.failures = 0
-        watch.connected_ms, watch.closed_ms, watch.refused_ms = None, now_ms, None
+        watch.connected_ms, watch.closed_ms, watch.is_refused = None, now_ms, False
         self._ended_ms[key] = now_ms
         # A process that ends may accept a connection and close it at once. A proxy does so forever.
         is_early = watch.failures < _EARLY_ATTEMPTS
@@ -109,8 +109,23 @@ class FailureEvidence:
         watch.next_ms = now_ms + delay_ms if is_early else self._retry_ms(watch, now_ms)
         watch.failures += 1
 
+    def on_ready(self, key: SessionKey, now_ms: int) -> None:
+        """The broker is unfenced, so it listens: connect at once, and often, if it is not reached.
+
+        The start of a broker with many logs may take longer than the attempts at its registration.
+        """
+        watch = self._watches.get(key)
+        if watch is not None and not watch.is_reached:
+            watch.failures = watch.refusals_at_start = 0
+            if watch.next_ms is not None:
+                watch.next_ms = now_ms
+
     def on_refused(self, key: SessionKey, now_ms: int) -> bool:
-        """The host has refused a connection; return True when that completes the evidence."""
+        """The host has refused a connection; return True when the process has ended.
+
+        True also for each later attempt: the active controller may have received the first report
+        before the last heartbeat.
+        """
         watch = self._watches.get(key)
         if watch is None:
             return False
@@ -118,20 +133,20 @@ class FailureEvidence:
             # A broker that has just registered is about to listen.
             watch.refusals_at_start += 1
             watch.next_ms = now_ms + _STARTING_RETRY_MS
-        elif watch.closed_ms is None or now_ms - watch.closed_ms > _AFTER_CLOSE_MS:
+        elif watch.closed_ms is None:
             self.on_failed(key, now_ms)
-        elif watch.refused_ms is None or now_ms - watch.refused_ms > _REFUSALS_WITHIN_MS:
-            watch.refused_ms = now_ms
+        elif not watch.is_refused:
+            watch.is_refused = True
             watch.next_ms = now_ms + _BETWEEN_ATTEMPTS_MS
         else:
-            return self._conclude(key, watch, now_ms)
-        return False
+            self._conclude(key, watch, now_ms)
+        return key in self._gone
 
     def on_failed(self, key: SessionKey, now_ms: int) -> None:
         """An attempt to connect has failed in any other way."""
         watch = self._watches.get(key)
         if watch is not None:
-            watch.closed_ms = watch.refused_ms = None
+            watch.closed_ms, watch.is_refused = None, False
             watch.next_ms = self._retry_ms(watch, now_ms)
             watch.failures += 1
 
@@ -147,7 +162,7 @@ class FailureEvidence:
         closed = {
             key
             for key, watch in self._watches.items()
-            if watch.closed_ms is not None and now_ms - watch.closed_ms <= _REFUSALS_WITHIN_MS
+            if watch.closed_ms is not None and now_ms - watch.closed_ms <= _CLOSED_MS
         }
         return closed | self._gone
 
@@ -178,16 +193,15 @@ class FailureEvidence:
         times = (watch.next_ms for watch in self._watches.values())
         return min((each for each in times if each is not None), default=None)
 
-    def _conclude(self, key: SessionKey, watch: _Watch, now_ms: int) -> bool:
+    def _conclude(self, key: SessionKey, watch: _Watch, now_ms: int) -> None:
         held_until_ms = self._held_until_ms.get(key.broker_id, now_ms)
         if now_ms < held_until_ms:
-            watch.closed_ms, watch.refused_ms = held_until_ms, None
+            watch.closed_ms, watch.is_refused = held_until_ms, False
             watch.next_ms = held_until_ms
-            return False
+            return
         self._held_until_ms[key.broker_id] = now_ms + _HOLD_OFF_MS
         self._gone.add(key)
         self.on_failed(key, now_ms)
-        return True
 
     def _retry_ms(self, watch: _Watch, now_ms: int) -> int:
         return now_ms + min(_RETRY_MIN_MS << min(watch.failures, 10), _RETRY_MAX_MS)

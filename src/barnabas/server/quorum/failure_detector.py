@@ -66,10 +66,13 @@ class FailureDetector:
         if not delta.brokers:
             return
         fenced = {_key(broker) for broker in image.brokers.values() if broker.fenced}
+        unfenced = self._starting - fenced
         self._starting = {
             key for key in fenced if key in self._starting or key not in self._registered
         }
         self.follow(image)
+        for key in unfenced:
+            self._evidence.on_ready(key, self._now_ms())
 
     def _watch_brokers(self, image: MetadataImage) -> None:
         brokers = {
@@ -158,14 +161,12 @@ class FailureDetector:
             with trio.fail_after(_CONNECT_TIMEOUT_S):
                 stream = await _open(address)
         except ConnectionRefusedError:
+            is_known = key in evidence.gone
             if evidence.on_refused(key, self._now_ms()):
-                logger.warning(
-                    "broker process has ended broker=%d epoch=%d address=%s:%d",
-                    key.broker_id,
-                    key.epoch,
-                    address.host,
-                    address.port,
-                )
+                if not is_known:
+                    logger.warning(
+                        "broker process has ended broker=%d epoch=%d address=%s:%d", *key, *address
+                    )
                 self._report(key)
         except (OSError, UnicodeError, trio.TooSlowError):
             evidence.on_failed(key, self._now_ms())
