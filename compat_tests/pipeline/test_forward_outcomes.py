@@ -302,6 +302,26 @@ def test_forward_job_with_a_largest_rate_keeps_it(plan, start) -> None:
     assert time.monotonic() - began > 2.5
 
 
+@pytest.mark.parametrize("file", ["", "absent/out"])
+def test_file_sink_whose_file_cannot_be_written_fails_for_good(plan, start, tmp_path, file) -> None:
+    connector = "org.apache.kafka.connect.file.FileStreamSinkConnector"
+    config = {**AS_BYTES, "file": str(tmp_path / file)}
+    produce(plan, numbers(0, 1))
+    job = start(
+        attrs.evolve(
+            plan,
+            kind=JobKind.SINK,
+            connector_class=connector,
+            target_topic=None,
+            properties=config,
+            task_configs=(config,),
+        )
+    )
+    failure = failure_of(job)
+    assert failure.is_permanent
+    assert failure.message.startswith(f"cannot write file={tmp_path / file}: ")
+
+
 def test_job_in_its_own_application_runs_fails_and_ends_there(plan, start, engine) -> None:
     produce(plan, numbers(0, 20), partition=0)
     own = attrs.evolve(plan, is_isolated=True, spark_properties={"spark.driver.memory": "512m"})

@@ -1,5 +1,7 @@
 """FileStream source and sink: Java's line ends and offsets, and files that lose lost batches."""
 
+import errno
+import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -8,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from barnabas.pipeline.connect.connector_validation import ConnectorValidator
 from barnabas.pipeline.connect.connectors import file_stream_sink, file_stream_source
 from barnabas.pipeline.connect.connectors.file_stream_sink import FileStreamSinkTask
 from barnabas.pipeline.connect.connectors.file_stream_source import (
@@ -15,7 +18,8 @@ from barnabas.pipeline.connect.connectors.file_stream_source import (
     FileStreamSourceTask,
 )
 from barnabas.pipeline.connect.plugin_api import CommittedPosition
-from barnabas.pipeline.data.connect_errors import ConnectError
+from barnabas.pipeline.connect.plugin_registry import plugin_registry
+from barnabas.pipeline.data.connect_errors import ConnectError, RetriableError
 from barnabas.pipeline.data.records import CREATE_TIME, SinkRecord, SourceRecord
 
 
@@ -208,7 +212,7 @@ def test_file_sink_two_writers_are_refused(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(file_stream_sink, "_LOCK_WAIT_S", 0.1)
     first, second = sink(tmp_path / "out"), sink(tmp_path / "out")
     first.open({})
-    with pytest.raises(ConnectError, match="holds the lock"):
+    with pytest.raises(RetriableError, match="holds the lock"):
         second.open({})
     first.close(is_committed=True)
     second.open({})
@@ -223,3 +227,61 @@ def test_file_sink_shorter_file_is_continued_at_its_end(tmp_path: Path):
     task.put(sink_records("y"))
     task.close(is_committed=True)
     assert file.read_text() == "x\ny\n"
+
+
+@pytest.mark.parametrize(
+    ("file", "remedy"),
+    [
+        ("directory", "it is a directory; set file to the path of a file"),
+        ("absent/out", "its directory does not exist; create the directory, or correct file"),
+        ("plain/out", "a part of the path is a file; correct file"),
+        ("x" * 300, "the name is too long; correct file"),
+    ],
+)
+def test_file_sink_path_that_cannot_be_a_file_is_refused_for_good(
+    tmp_path: Path, file: str, remedy: str
+):
+    (tmp_path / "directory").mkdir()
+    (tmp_path / "plain").touch()
+    with pytest.raises(ConnectError) as raised:
+        sink(tmp_path / file).open({})
+    assert str(raised.value) == f"cannot write file={tmp_path / file}: {remedy}"
+    assert not isinstance(raised.value, RetriableError)
+
+
+def test_file_source_of_a_directory_is_refused_for_good(tmp_path: Path):
+    with pytest.raises(ConnectError, match=r"cannot read file=.*: it is") as raised:
+        source(tmp_path).poll()
+    assert not isinstance(raised.value, RetriableError)
+
+
+@pytest.mark.parametrize("error", [errno.EACCES, errno.EIO])
+def test_file_sink_error_is_retriable_unless_the_path_is_wrong(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: int
+):
+    def refuse(*_: Any) -> int:
+        raise OSError(error, os.strerror(error))
+
+    monkeypatch.setattr(file_stream_sink.os, "open", refuse)
+    with pytest.raises(ConnectError, match="cannot write file=") as raised:
+        sink(tmp_path / "out").open({})
+    assert isinstance(raised.value, RetriableError) is (error == errno.EIO)
+
+
+@pytest.mark.parametrize(
+    ("connector", "more"),
+    [("FileStreamSource", {"topic": "t"}), ("FileStreamSink", {"topics": "t"})],
+)
+def test_file_that_is_a_directory_is_refused_by_validation(
+    tmp_path: Path, connector: str, more: dict[str, str]
+):
+    validator = ConnectorValidator(plugin_registry(), "runners", {})
+    given = {"name": "n", "connector.class": connector, **more}
+    assert validator.validate({**given, "file": str(tmp_path / "out")}).errors == []
+    found = validator.validate({**given, "file": str(tmp_path)})
+    (wrong,) = [each.value for each in found.configs if each.value.errors]
+    assert wrong.name == "file"
+    assert wrong.errors == [
+        f"Invalid value {tmp_path} for configuration file: Cannot be used: it is a directory; set "
+        "file to the path of a file"
+    ]

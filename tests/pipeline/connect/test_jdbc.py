@@ -9,9 +9,10 @@ import pytest
 
 from barnabas.pipeline.connect.connectors.jdbc_sink import JdbcSinkConnector, JdbcSinkTask
 from barnabas.pipeline.connect.connectors.jdbc_source import JdbcSourceConnector, JdbcSourceTask
+from barnabas.pipeline.connect.connectors.sqlite_database import SqliteDatabase
 from barnabas.pipeline.connect.plugin_api import CommittedPosition, SinkTask, SourceTask
 from barnabas.pipeline.data import connect_schema as s
-from barnabas.pipeline.data.connect_errors import ConnectError, DataError
+from barnabas.pipeline.data.connect_errors import ConnectError, DataError, RetriableError
 from barnabas.pipeline.data.records import CREATE_TIME, SinkRecord
 
 OPEN: list[SourceTask | SinkTask] = []
@@ -129,6 +130,44 @@ def test_jdbc_source_wrong_configuration_is_refused(url: str, props: dict[str, s
     run(url, PEOPLE[0])
     with pytest.raises(ConnectError, match=message):
         JdbcSourceConnector().task_configs({"connection.url": url, "topic.prefix": "", **props}, 1)
+
+
+@pytest.mark.parametrize(
+    ("props", "message"),
+    [
+        (
+            {"mode": "incrementing", "incrementing_column_name": "nr"},
+            "incrementing.column.name=nr: people has no such column; name one of its columns: "
+            "id, name, changed",
+        ),
+        (
+            {"mode": "timestamp", "timestamp_column_name": "changed,at"},
+            "timestamp.column.name=at: people has no such column; name one of its columns: "
+            "id, name, changed",
+        ),
+    ],
+)
+@pytest.mark.parametrize("non_null", ["true", "false"])
+def test_jdbc_source_column_that_is_missing_is_refused_for_good(
+    url: str, props: dict[str, str], message: str, non_null: str
+):
+    run(url, *PEOPLE)
+    with pytest.raises(ConnectError) as raised:
+        source(url, validate_non_null=non_null, **props).poll()
+    assert str(raised.value).replace('"', "") == message
+    assert not isinstance(raised.value, RetriableError)
+
+
+def test_jdbc_source_full_disk_is_retriable(url: str):
+    run(url, "CREATE TABLE t (x)")
+    database = SqliteDatabase(url.removeprefix("jdbc:sqlite:"))
+    database.execute("PRAGMA max_page_count = 2")
+    with pytest.raises(RetriableError, match="full"):
+        database.execute("INSERT INTO t VALUES (zeroblob(100000))")
+    with pytest.raises(ConnectError, match="no such table") as raised:
+        database.execute("INSERT INTO u VALUES (1)")
+    assert not isinstance(raised.value, RetriableError)
+    database.close()
 
 
 def record(offset: int, number: int, name: str | None, *, schema: s.Schema = ROW) -> SinkRecord:

@@ -6,7 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from barnabas.pipeline.connect.config_types import ConfigValueError
+from barnabas.pipeline.data.connect_errors import ConnectError, DataError, RetriableError
 from barnabas.pipeline.delivery.job_plan import RecordPosition
+from barnabas.pipeline.delivery.produced_records import connector_errors
 from barnabas.pipeline.delivery.task_failures import TaskFailureError, from_text
 
 TRACE = """Job aborted due to stage failure: Task 0 in stage 2.0 failed 1 times
@@ -31,6 +34,23 @@ def test_failure_survives_the_text_of_an_exception(
 def test_failure_survives_pickling() -> None:
     error = TaskFailureError("m", is_permanent=True, record=RecordPosition("t", 1, 2), stage="s")
     assert pickle.loads(pickle.dumps(error)).failure == error.failure
+
+
+@pytest.mark.parametrize(
+    ("error", "is_permanent"),
+    [
+        (ConnectError("no"), True),
+        (DataError("no"), True),
+        (ConfigValueError("no"), True),
+        (RetriableError("no"), False),
+    ],
+)
+def test_failure_of_a_connector_is_permanent_unless_it_is_retriable(
+    error: Exception, is_permanent: bool
+) -> None:
+    with pytest.raises(TaskFailureError) as raised, connector_errors("START"):
+        raise error
+    assert raised.value.failure.is_permanent is is_permanent
 
 
 @pytest.mark.parametrize(

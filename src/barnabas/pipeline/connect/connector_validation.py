@@ -141,11 +141,15 @@ class ConnectorValidator:
             self._check_group(config, values)
         _check_nulls(config, values)
         converters = list(self._converter_infos(config, values))
-        own = _definition_of(plugin)
-        definition = definition.extended(own.keys.values())
-        values |= {value.name: value for value in own.validate(config)}
-        for name, error in unused_properties(plugin.load(), plugin.kind, config):
-            _add(values, name, config[name], error)
+        connector = plugin.load()()
+        own = {value.name: value for value in connector.config().validate(config)}
+        definition = definition.extended(connector.config().keys.values())
+        values |= own
+        for name, error in (
+            *unused_properties(type(connector), plugin.kind, config),
+            *_errors_of(connector, own),
+        ):
+            _add(values, name, config.get(name), error)
         infos = [*_infos(definition, values), *_client_infos(config, plugin.kind), *converters]
         groups = dict.fromkeys([*definition.groups, *_groups(converters)])
         return ConfigInfos(str(config["connector.class"]), tuple(groups), tuple(infos))
@@ -286,6 +290,14 @@ _IMPLICIT_KEYS: Final = (
 def _definition_of(plugin: Plugin) -> ConfigDef:
     """Return the properties of a plug-in's class."""
     return plugin.load()().config()
+
+
+def _errors_of(connector: Any, own: Mapping[str, ConfigValue]) -> Iterable[tuple[str, str]]:
+    """Return what a connector finds wrong with its own properties, if its class looks."""
+    check = getattr(connector, "config_errors", None)
+    if check is None:
+        return ()
+    return check({name: each.value for name, each in own.items() if not each.errors})
 
 
 def _infos(definition: ConfigDef, values: Mapping[str, ConfigValue]) -> Iterator[ConfigInfo]:

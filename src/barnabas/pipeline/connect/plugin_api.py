@@ -9,7 +9,7 @@ the process that uses it and is kept there from one batch to the next. A task th
 away, and the next batch starts a new one.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias, runtime_checkable
 
 import attrs
@@ -18,6 +18,7 @@ from barnabas.pipeline.data.records import ConnectRecord, ConnectValue, SinkReco
 
 if TYPE_CHECKING:
     from barnabas.pipeline.connect.config_def import ConfigDef
+    from barnabas.pipeline.connect.config_types import ParsedValue
     from barnabas.pipeline.data.connect_schema import Schema
 
 Properties: TypeAlias = Mapping[str, str]
@@ -113,6 +114,13 @@ class Connector(Protocol):
     def config(self) -> "ConfigDef":
         """Return the definition of the connector's own properties."""
         ...
+
+    def config_errors(self, values: "Mapping[str, ParsedValue]") -> Iterable[tuple[str, str]]:
+        """Return what else is wrong with a configuration: the name of a property, and a message.
+
+        `values` has the connector's own properties that are valid each on its own.
+        """
+        return ()
 
     def task_configs(self, props: Properties, max_tasks: int) -> list[dict[str, str]]:
         """Return the properties of each task, at most `max_tasks`. Raises ConnectError."""

@@ -12,7 +12,7 @@ from barnabas.pipeline.connect.error_handling import (
     ToleranceExceededError,
 )
 from barnabas.pipeline.connect.plugin_registry import PluginNotFoundError
-from barnabas.pipeline.data.connect_errors import ConnectError, DataError
+from barnabas.pipeline.data.connect_errors import ConnectError, RetriableError
 from barnabas.pipeline.data.records import (
     CREATE_TIME,
     LOG_APPEND_TIME,
@@ -75,16 +75,14 @@ def first_position(rows: PartitionRows) -> RecordPosition:
 def connector_errors(stage: str, record: RecordPosition | None = None) -> Generator[None]:
     """Raise TaskFailureError for errors of connectors, configurations and plug-ins.
 
-    A configuration, a missing class and a record that does not fit fail again; any other error of a
-    connector may pass.
+    A later attempt may pass after a RetriableError, and only after that, as in Java's Connect.
     """
     try:
         yield
-    except (ConfigValueError, PluginNotFoundError, DataError) as error:
-        raise TaskFailureError(str(error), is_permanent=True, record=record, stage=stage) from error
-    except ConnectError as error:
+    except (ConfigValueError, PluginNotFoundError, ConnectError) as error:
+        is_permanent = not isinstance(error, RetriableError)
         raise TaskFailureError(
-            str(error), is_permanent=False, record=record, stage=stage
+            str(error), is_permanent=is_permanent, record=record, stage=stage
         ) from error
 
 

@@ -42,13 +42,13 @@ class SinkWriter:
         self._producer = target
         self._figures = figures
         self._failed = FailedRecords(self._policy, figures)
-        self._task.open(
-            {
-                where: CommittedPosition(at.offset, offset_metadata.decode(at.metadata).note)
-                for where, at in positions.items()
-                if at.offset >= 0
-            }
-        )
+        committed = {
+            where: CommittedPosition(at.offset, offset_metadata.decode(at.metadata).note)
+            for where, at in positions.items()
+            if at.offset >= 0
+        }
+        with connector_errors("START"):
+            self._task.open(committed)
 
     def write(self, rows: PartitionRows) -> None:
         """Put the rows into the task. Raises TaskFailureError."""

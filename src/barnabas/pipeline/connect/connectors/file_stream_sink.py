@@ -19,6 +19,7 @@ from barnabas.pipeline.connect.config_def import ConfigDef, ConfigKey, Importanc
 from barnabas.pipeline.connect.config_types import ConfigType
 from barnabas.pipeline.connect.connectors.file_stream_connector import (
     FileStreamConnector,
+    file_error,
     required_file,
 )
 from barnabas.pipeline.connect.plugin_api import (
@@ -27,7 +28,7 @@ from barnabas.pipeline.connect.plugin_api import (
     SinkTask,
     TopicPartition,
 )
-from barnabas.pipeline.data.connect_errors import ConnectError
+from barnabas.pipeline.data.connect_errors import ConnectError, RetriableError
 from barnabas.pipeline.data.java_text import plain_text
 from barnabas.pipeline.data.records import SinkRecord
 
@@ -67,7 +68,7 @@ class FileStreamSinkTask(SinkTask):
         try:
             descriptor = os.open(self._file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         except OSError as error:
-            raise ConnectError(f"cannot write {self._file}: {error}") from error
+            raise file_error("write", self._file, error) from error
         self._descriptor = descriptor
         self._lock(descriptor)
         size = os.fstat(descriptor).st_size
@@ -119,7 +120,7 @@ class FileStreamSinkTask(SinkTask):
                 if time.monotonic() > deadline:
                     os.close(descriptor)
                     self._descriptor = None
-                    raise ConnectError(
+                    raise RetriableError(
                         f"another process holds the lock of {self._file}: a task of an earlier run "
                         "or another connector writes to it"
                     ) from None
@@ -136,7 +137,10 @@ class FileStreamSinkTask(SinkTask):
             self._start_file.unlink(missing_ok=True)
             committed = max(notes)
         else:
-            committed = self._first_length(size)
+            try:
+                committed = self._first_length(size)
+            except OSError as error:
+                raise file_error("write", self._start_file, error) from error
         if size < committed:
             _logger.warning(
                 "file is shorter than its committed length file=%s bytes=%d committed=%d",

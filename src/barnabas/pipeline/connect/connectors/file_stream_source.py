@@ -16,6 +16,7 @@ from barnabas.pipeline.connect.config_types import ConfigType
 from barnabas.pipeline.connect.config_validators import non_empty
 from barnabas.pipeline.connect.connectors.file_stream_connector import (
     FileStreamConnector,
+    file_error,
     required_file,
 )
 from barnabas.pipeline.connect.plugin_api import OffsetReader, Properties, SourceTask
@@ -117,7 +118,7 @@ class FileStreamSourceTask(SourceTask):
             except FileNotFoundError:
                 return False
             except OSError as error:
-                raise ConnectError(f"cannot read {self._file}: {error}") from error
+                raise file_error("read", self._file, error) from error
             try:
                 self._seek(self._stream)
             except ConnectError:

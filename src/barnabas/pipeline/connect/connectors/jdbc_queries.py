@@ -21,6 +21,8 @@ from barnabas.pipeline.data.connect_errors import ConnectError
 _NANOS_PER_MS: Final = 1_000_000
 _NANOS_PER_S: Final = 1_000_000_000
 _MS_PER_S: Final = 1_000
+_INCREMENTING: Final = "incrementing.column.name"
+_TIMESTAMP: Final = "timestamp.column.name"
 
 
 @attrs.frozen
@@ -91,9 +93,11 @@ def row_query(
             raise ConnectError(f"the table {source} does not exist")
     else:
         columns, place = database.columns_of_query(source), f"({database.escaped(source)}) q"
-    stamps = [_column(columns, name, place) for name in mode.timestamps]
+    stamps = [_column(columns, _TIMESTAMP, name, place) for name in mode.timestamps]
     moment = database.moment(stamps) if stamps else None
-    number = _column(columns, mode.incrementing, place) if mode.incrementing else None
+    number = (
+        _column(columns, _INCREMENTING, mode.incrementing, place) if mode.incrementing else None
+    )
     selected = [column.expression for column in columns]
     order: list[str] = []
     if moment is not None:
@@ -118,12 +122,12 @@ def check_required(database: Database, table: TableName, mode: ReadMode) -> None
         raise ConnectError(f"the table {table} does not exist")
     names = [mode.incrementing] if mode.incrementing else []
     for name in names:
-        if not _column(columns, name, str(table)).is_required:
-            raise ConnectError(_may_be_null(table, "incrementing.column.name", name))
-    stamps = [_column(columns, name, str(table)) for name in mode.timestamps]
+        if not _column(columns, _INCREMENTING, name, str(table)).is_required:
+            raise ConnectError(_may_be_null(table, _INCREMENTING, name))
+    stamps = [_column(columns, _TIMESTAMP, name, str(table)) for name in mode.timestamps]
     if stamps and not any(column.is_required for column in stamps):
         shown = listed(mode.timestamps)
-        raise ConnectError(_may_be_null(table, "timestamp.column.name", shown))
+        raise ConnectError(_may_be_null(table, _TIMESTAMP, shown))
 
 
 def _may_be_null(table: TableName, name: str, value: str) -> str:
@@ -162,11 +166,14 @@ def _conditions(
     return [*conditions, f"({same} OR {after})"], [*parameters, reached, last, reached]
 
 
-def _column(columns: Sequence[Column], name: str, place: str) -> Column:
+def _column(columns: Sequence[Column], key: str, name: str, place: str) -> Column:
+    """Return the column that a property names. Raises ConnectError."""
     for column in columns:
         if column.name == name:
             return column
-    raise ConnectError(f"{place} has no column {name}: its columns are {_names(columns)}")
+    raise ConnectError(
+        f"{key}={name}: {place} has no such column; name one of its columns: {_names(columns)}"
+    )
 
 
 def _names(columns: Sequence[Column]) -> str:

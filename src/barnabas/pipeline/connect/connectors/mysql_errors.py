@@ -12,7 +12,7 @@ from barnabas.pipeline.data.connect_errors import ConnectError, DataError, Retri
 NO_SUCH_TABLE: Final = ER.NO_SUCH_TABLE
 
 # A connection that is refused or lost, a deadlock, a wait that ended, a table that another task
-# has changed, a server that stops.
+# has changed, a server that stops, has no room, or is read-only for a while.
 _PASSING: Final = frozenset(
     {
         CR.CR_CONNECTION_ERROR,
@@ -27,6 +27,10 @@ _PASSING: Final = frozenset(
         ER.LOCK_WAIT_TIMEOUT,
         ER.LOCK_DEADLOCK,
         ER.TABLE_DEF_CHANGED,
+        ER.DISK_FULL,
+        ER.RECORD_FILE_FULL,
+        ER.OUT_OF_RESOURCES,
+        ER.OPTION_PREVENTS_STATEMENT,
         ER.QUERY_INTERRUPTED,
         1927,  # MariaDB's ER_CONNECTION_KILLED
         4031,  # MySQL's ER_CLIENT_INTERACTION_TIMEOUT
@@ -76,7 +80,7 @@ def _kind(error: pymysql.Error) -> type[ConnectError]:
     if code in _PASSING or isinstance(error, pymysql.InterfaceError | pymysql.InternalError):
         return RetriableError
     if code in _OF_FOREIGN_KEYS:
-        return ConnectError
+        return RetriableError
     is_of_data = isinstance(error, pymysql.DataError | pymysql.IntegrityError)
     return DataError if is_of_data or code in _OF_DATA else ConnectError
 

@@ -261,10 +261,10 @@ def _errors(statement: str) -> Generator[None]:
     try:
         yield
     except psycopg.errors.ForeignKeyViolation as error:
-        raise ConnectError(_shown(error, statement)) from error
+        raise RetriableError(_shown(error, statement)) from error
     except (psycopg.DataError, psycopg.IntegrityError) as error:
         raise DataError(_shown(error, statement)) from error
-    except (psycopg.OperationalError, psycopg.InterfaceError) as error:
+    except (psycopg.OperationalError, psycopg.InterfaceError, psycopg.InternalError) as error:
         raise RetriableError(_shown(error, statement)) from error
     except psycopg.Error as error:
         raise ConnectError(_shown(error, statement)) from error

@@ -32,6 +32,20 @@ from barnabas.pipeline.data.java_values import EpochMillis
 _BUSY_WAIT_S: Final = 30.0
 _NANOS_PER_MS: Final = 1_000_000
 _TEXT_MOMENT: Final = DateFormat("yyyy-MM-dd HH:mm:ss.SSS")
+# Another task has the lock, the disk is full or fails, a table has just been changed.
+_PASSING: Final = frozenset(
+    {
+        sqlite3.SQLITE_BUSY,
+        sqlite3.SQLITE_LOCKED,
+        sqlite3.SQLITE_NOMEM,
+        sqlite3.SQLITE_INTERRUPT,
+        sqlite3.SQLITE_IOERR,
+        sqlite3.SQLITE_FULL,
+        sqlite3.SQLITE_PROTOCOL,
+        sqlite3.SQLITE_SCHEMA,
+    }
+)
+_PRIMARY_CODE: Final = 0xFF
 _TYPES: Final = {
     Type.INT8: "INTEGER",
     Type.INT16: "INTEGER",
@@ -255,7 +269,8 @@ def _errors(statement: str) -> Generator[None]:
     except sqlite3.IntegrityError as error:
         raise DataError(f"{error} in: {statement}") from error
     except sqlite3.OperationalError as error:
-        is_busy = "locked" in str(error)
-        raise (RetriableError if is_busy else ConnectError)(f"{error} in: {statement}") from error
+        code: int = getattr(error, "sqlite_errorcode", 0) & _PRIMARY_CODE
+        kind = RetriableError if code in _PASSING else ConnectError
+        raise kind(f"{error} in: {statement}") from error
     except sqlite3.Error as error:
         raise ConnectError(f"{error} in: {statement}") from error
