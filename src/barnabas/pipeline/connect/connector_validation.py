@@ -141,12 +141,13 @@ class ConnectorValidator:
             self._check_group(config, values)
         _check_nulls(config, values)
         converters = list(self._converter_infos(config, values))
-        connector = plugin.load()()
+        connector_class = plugin.load()
+        connector = connector_class()
         own = {value.name: value for value in connector.config().validate(config)}
         definition = definition.extended(connector.config().keys.values())
         values |= own
         for name, error in (
-            *unused_properties(type(connector), plugin.kind, config),
+            *unused_properties(connector_class, plugin.kind, config),
             *_errors_of(connector, own),
         ):
             _add(values, name, config.get(name), error)
