@@ -7,10 +7,12 @@ from typing import Any
 
 import pytest
 
+from barnabas.pipeline.connect.connector_validation import ConnectorValidator
 from barnabas.pipeline.connect.connectors.jdbc_sink import JdbcSinkConnector, JdbcSinkTask
 from barnabas.pipeline.connect.connectors.jdbc_source import JdbcSourceConnector, JdbcSourceTask
 from barnabas.pipeline.connect.connectors.sqlite_database import SqliteDatabase
 from barnabas.pipeline.connect.plugin_api import CommittedPosition, SinkTask, SourceTask
+from barnabas.pipeline.connect.plugin_registry import plugin_registry
 from barnabas.pipeline.data import connect_schema as s
 from barnabas.pipeline.data.connect_errors import ConnectError, DataError, RetriableError
 from barnabas.pipeline.data.records import CREATE_TIME, SinkRecord
@@ -168,6 +170,75 @@ def test_jdbc_source_full_disk_is_retriable(url: str):
         database.execute("INSERT INTO u VALUES (1)")
     assert not isinstance(raised.value, RetriableError)
     database.close()
+
+
+SOURCE_ERRORS = {
+    "connection.url": "connection.url=jdbc:oracle:x: this database is not supported",
+    "incrementing.column.name": "mode=incrementing needs incrementing.column.name",
+    "query": "set query, or table.whitelist and table.blacklist, not both",
+    "table.blacklist": "set table.whitelist or table.blacklist, not both",
+    "batch.max.rows": "Value must be at least 1",
+    "topic.prefix": 'Missing required configuration "topic.prefix"',
+}
+SINK_ERRORS = {
+    "connection.url": "connection.url has the parameter x, which is not supported",
+    "insert.mode": "String must be one of: insert, upsert, update",
+    "delete.enabled": "delete.enabled needs pk.mode=record_key: pk.mode=kafka",
+    "pk.fields": "pk.fields=a, b: pk.mode=kafka needs three columns",
+}
+
+
+@pytest.mark.parametrize(
+    ("props", "expected"),
+    [
+        (
+            {
+                "connector.class": "JdbcSource",
+                "connection.url": "jdbc:oracle:x",
+                "mode": "incrementing",
+                "query": "SELECT 1",
+                "table.whitelist": "a",
+                "table.blacklist": "b",
+                "batch.max.rows": "0",
+            },
+            SOURCE_ERRORS,
+        ),
+        (
+            {
+                "connector.class": "JdbcSink",
+                "topics": "t",
+                "connection.url": "jdbc:postgresql://h/db?x=1",
+                "insert.mode": "add",
+                "pk.mode": "kafka",
+                "delete.enabled": "true",
+                "pk.fields": "a,b",
+            },
+            SINK_ERRORS,
+        ),
+        (
+            {
+                "connector.class": "JdbcSink",
+                "topics": "t",
+                "connection.url": "jdbc:mysql://a,b/db",
+                "insert.mode": "upsert",
+            },
+            {
+                "connection.url": "a,b must be one host",
+                "pk.mode": "insert.mode=upsert needs a primary key: set pk.mode",
+            },
+        ),
+    ],
+)
+def test_jdbc_validation_reports_all_errors_at_their_properties(
+    props: dict[str, str], expected: dict[str, str]
+):
+    validator = ConnectorValidator(plugin_registry(), "runners", {})
+    infos = validator.validate({"name": "n", **props})
+    found = {each.value.name: each.value.errors for each in infos.configs if each.value.errors}
+    assert found.keys() == expected.keys()
+    for name, text in expected.items():
+        assert len(found[name]) == 1
+        assert text in found[name][0]
 
 
 def record(offset: int, number: int, name: str | None, *, schema: s.Schema = ROW) -> SinkRecord:

@@ -207,7 +207,7 @@ def connect(settings: DatabaseSettings) -> Database:
     if settings.url.startswith(SQLITE_PREFIX):
         from barnabas.pipeline.connect.connectors.sqlite_database import SqliteDatabase
 
-        return SqliteDatabase(settings.url.removeprefix(SQLITE_PREFIX))
+        return SqliteDatabase(file_of(settings.url))
     if settings.url.startswith(POSTGRES_PREFIX):
         try:
             from barnabas.pipeline.connect.connectors.postgres_database import PostgresDatabase
@@ -220,11 +220,24 @@ def connect(settings: DatabaseSettings) -> Database:
         except ImportError as error:
             raise _missing_driver("MariaDB and MySQL", error) from error
         return MysqlDatabase(settings)
-    raise ConnectError(
-        f"connection.url={settings.url.partition('?')[0]}: this database is not supported; use "
+    raise unsupported(settings.url)
+
+
+def unsupported(url: str) -> ConnectError:
+    """Return the error for a database without a driver here."""
+    return ConnectError(
+        f"connection.url={url.partition('?')[0]}: this database is not supported; use "
         f"{SQLITE_PREFIX}/path/of/file, {POSTGRES_PREFIX}//host:5432/database, "
         "jdbc:mariadb://host:3306/database or jdbc:mysql://host:3306/database"
     )
+
+
+def file_of(url: str) -> str:
+    """Return the file of an address of SQLite. Raises ConnectError when it has none."""
+    path = url.removeprefix(SQLITE_PREFIX).partition("?")[0]
+    if not path:
+        raise ConnectError(f"connection.url must name a file: {SQLITE_PREFIX}/path/of/file")
+    return path
 
 
 def _missing_driver(database: str, error: ImportError) -> ConnectError:

@@ -14,7 +14,7 @@ from barnabas.pipeline.connect.config_types import ParsedValue
 from barnabas.pipeline.connect.connectors.database_access import Database, TableName, listed
 from barnabas.pipeline.connect.connectors.jdbc_config import texts
 from barnabas.pipeline.data import connect_schema as s
-from barnabas.pipeline.data.connect_errors import ConnectError, DataError
+from barnabas.pipeline.data.connect_errors import DataError
 from barnabas.pipeline.data.connect_schema import Field, Schema, Struct, Type
 from barnabas.pipeline.data.records import SinkRecord
 
@@ -68,26 +68,12 @@ class SinkSettings:
 
     @classmethod
     def of(cls, values: Mapping[str, ParsedValue], job: str) -> "SinkSettings":
-        """Return the settings. Raises ConnectError when they do not fit together."""
-        keys = texts(values, "pk.fields")
-        mode, pk_mode = str(values["insert.mode"]), str(values["pk.mode"])
-        if mode != "insert" and pk_mode == "none":
-            raise ConnectError(f"insert.mode={mode} needs a primary key: set pk.mode")
-        if values["delete.enabled"] is True and pk_mode != "record_key":
-            raise ConnectError(
-                f"delete.enabled needs pk.mode=record_key: pk.mode={pk_mode}, and a record without "
-                "a value has no other key"
-            )
-        if pk_mode == "kafka" and keys and len(keys) != len(_KAFKA_KEY):
-            raise ConnectError(
-                f"pk.fields={listed(keys)}: pk.mode=kafka needs three columns, for topic, "
-                "partition and offset, or none"
-            )
+        """Return the settings of a parsed configuration."""
         return cls(
             job,
-            mode,
-            pk_mode,
-            keys,
+            str(values["insert.mode"]),
+            str(values["pk.mode"]),
+            texts(values, "pk.fields"),
             str(values["table.name.format"]),
             frozenset(texts(values, "fields.whitelist")),
             values["auto.create"] is True,

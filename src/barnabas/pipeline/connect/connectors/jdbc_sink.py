@@ -13,13 +13,14 @@ The position of a batch is written only when it still is the one after which the
 task that was suspended, and wakes up after another has taken its place, rolls back.
 """
 
-from collections.abc import Generator, Hashable, Mapping, Sequence
+from collections.abc import Generator, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import ClassVar, Final
 
 import attrs
 
 from barnabas.pipeline.connect.config_def import ConfigDef
+from barnabas.pipeline.connect.config_types import ParsedValue
 from barnabas.pipeline.connect.connectors.database_access import (
     Column,
     Database,
@@ -39,6 +40,7 @@ from barnabas.pipeline.connect.connectors.jdbc_rows import (
     marked_cells,
     statement_of,
 )
+from barnabas.pipeline.connect.connectors.jdbc_validation import raise_first, sink_errors
 from barnabas.pipeline.connect.plugin_api import (
     CommittedPosition,
     Properties,
@@ -327,9 +329,13 @@ class JdbcSinkConnector:
         """Return the definition of the connector's properties."""
         return SINK
 
+    def config_errors(self, values: Mapping[str, ParsedValue]) -> Iterator[tuple[str, str]]:
+        """Return the errors that are seen without a connection."""
+        return sink_errors(values)
+
     def task_configs(self, props: Properties, max_tasks: int) -> list[dict[str, str]]:
         """Return one task; the delivery runs it once for each partition. Raises ConnectError."""
-        SinkSettings.of(SINK.parse(props), props.get("name", ""))
+        raise_first(sink_errors(SINK.parse(props)))
         return [dict(props)]
 
     def sink_task(self) -> type[SinkTask]:

@@ -28,6 +28,7 @@ from barnabas.pipeline.connect.connectors.jdbc_queries import (
     check_required,
     row_query,
 )
+from barnabas.pipeline.connect.connectors.jdbc_validation import raise_first, source_errors
 from barnabas.pipeline.connect.plugin_api import OffsetReader, Properties, SourceTask
 from barnabas.pipeline.data.connect_errors import ConnectError
 from barnabas.pipeline.data.connect_schema import Schema, Struct, struct_schema
@@ -174,11 +175,8 @@ class JdbcSourceTask(SourceTask):
 
 
 def _read_mode(values: Mapping[str, ParsedValue]) -> ReadMode:
-    """Return the columns of the mode. Raises ConnectError when one is not named."""
+    """Return the columns of the mode."""
     mode = str(values["mode"])
-    for part in ("timestamp", "incrementing"):
-        if part in mode and not values[f"{part}.column.name"]:
-            raise ConnectError(f"mode={mode} needs {part}.column.name")
     return ReadMode(
         str(values["incrementing.column.name"]) if "incrementing" in mode else "",
         tuple(texts(values, "timestamp.column.name")) if "timestamp" in mode else (),
@@ -196,17 +194,17 @@ class JdbcSourceConnector:
         """Return the definition of the connector's properties."""
         return SOURCE
 
+    def config_errors(self, values: Mapping[str, ParsedValue]) -> Iterator[tuple[str, str]]:
+        """Return the errors that are seen without a connection."""
+        return source_errors(values)
+
     def task_configs(self, props: Properties, max_tasks: int) -> list[dict[str, str]]:
         """Return the tasks, each with some tables. Raises ConnectError."""
         values = SOURCE.parse(props)
-        _read_mode(values)
+        raise_first(source_errors(values))
         wanted, unwanted = texts(values, "table.whitelist"), texts(values, "table.blacklist")
         if values["query"]:
-            if wanted or unwanted:
-                raise ConnectError("set query, or table.whitelist and table.blacklist, not both")
             return [dict(props)]
-        if wanted and unwanted:
-            raise ConnectError("set table.whitelist or table.blacklist, not both")
         tables = _tables(values, wanted, unwanted)
         count = min(max_tasks, len(tables))
         shares = [tables[first::count] for first in range(count)]

@@ -38,8 +38,7 @@ _MODES: Final = (*_NO_TLS, _IF_POSSIBLE, *_UNCHECKED, *_CHECKED, *_CHECKED_WITH_
 
 def driver_arguments(settings: DatabaseSettings) -> dict[str, Any]:
     """Return the arguments that open a connection. Raises ConnectError."""
-    prefix = next(each for each in MYSQL_PREFIXES if settings.url.startswith(each))
-    parts, given = checked_address(settings.url, prefix, _PARAMETERS)
+    parts, given = _parts(settings.url)
     user = settings.user if settings.user is not None else given.get("user")
     password = settings.password if settings.password is not None else given.get("password", "")
     host, port = _host_and_port(parts)
@@ -54,6 +53,19 @@ def driver_arguments(settings: DatabaseSettings) -> dict[str, Any]:
     if "connectTimeout" in given:
         arguments["connect_timeout"] = _timeout_s(given["connectTimeout"])
     return arguments
+
+
+def check_host(url: str) -> None:
+    """Raise ConnectError for an address that does not name one host, or has other parameters.
+
+    The files of its certificates need not be on this machine.
+    """
+    _host_and_port(_parts(url)[0])
+
+
+def _parts(url: str) -> tuple[SplitResult, dict[str, str]]:
+    prefix = next(each for each in MYSQL_PREFIXES if url.startswith(each))
+    return checked_address(url, prefix, _PARAMETERS)
 
 
 def _host_and_port(parts: SplitResult) -> tuple[str, int]:

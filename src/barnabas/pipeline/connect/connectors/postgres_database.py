@@ -8,7 +8,6 @@ a task that was suspended within a batch does not block its successor without li
 from collections.abc import Collection, Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, Final
-from urllib.parse import unquote
 
 import psycopg
 from psycopg.conninfo import make_conninfo
@@ -20,18 +19,17 @@ from barnabas.pipeline.connect.connectors.column_values import (
     timestamptz_of,
 )
 from barnabas.pipeline.connect.connectors.database_access import (
-    POSTGRES_PREFIX,
     Column,
     DatabaseSettings,
     Moment,
     NumericMapping,
     Parameters,
     TableName,
-    checked_address,
     first_value,
     listed,
     on_conflict,
 )
+from barnabas.pipeline.connect.connectors.postgres_address import driver_address
 from barnabas.pipeline.connect.connectors.postgres_types import (
     DATE_OID,
     TIMESTAMP_OID,
@@ -49,17 +47,6 @@ from barnabas.pipeline.connect.connectors.server_database import (
 from barnabas.pipeline.data.connect_errors import ConnectError, DataError, RetriableError
 from barnabas.pipeline.data.connect_schema import Schema
 
-_URL_PARAMETERS: Final = {
-    "user": "user",
-    "password": "password",
-    "sslmode": "sslmode",
-    "sslrootcert": "sslrootcert",
-    "sslcert": "sslcert",
-    "sslkey": "sslkey",
-    "connectTimeout": "connect_timeout",
-    "ApplicationName": "application_name",
-}
-_SCHEMA_PARAMETER: Final = "currentSchema"
 _SESSION: Final = (
     "SET TimeZone = 'UTC'",
     "SET DateStyle = 'ISO'",
@@ -96,7 +83,7 @@ class PostgresDatabase(ServerDatabase):
     def __init__(self, settings: DatabaseSettings) -> None:
         super().__init__('"', connect_value)
         self._mapping: NumericMapping = settings.numeric_mapping
-        address, parameters, schema = _address(settings)
+        address, parameters, schema = driver_address(settings)
         with _errors(address):
             self._connection: psycopg.Connection[TupleRow] = psycopg.connect(
                 make_conninfo(address, **parameters), autocommit=True
@@ -230,25 +217,6 @@ class PostgresDatabase(ServerDatabase):
     def now_nanos(self) -> int:
         """Return the database's time."""
         return nanos_of(self.fetch("SELECT clock_timestamp()")[0][0])
-
-
-def _address(settings: DatabaseSettings) -> tuple[str, dict[str, str], str]:
-    """Return psycopg's address and parameters, and the schema to look tables up in.
-
-    Raises ConnectError.
-    """
-    known = {*_URL_PARAMETERS, _SCHEMA_PARAMETER}
-    parts, given = checked_address(settings.url, POSTGRES_PREFIX, known)
-    schema = given.pop(_SCHEMA_PARAMETER, "")
-    parameters = {_URL_PARAMETERS[name]: value for name, value in given.items()}
-    if not parts.netloc:
-        parameters["host"] = "localhost"
-    if settings.user is not None:
-        parameters["user"] = settings.user
-    if settings.password is not None:
-        parameters["password"] = settings.password
-    parameters["dbname"] = unquote(parts.path.strip("/")) or parameters.get("user", "postgres")
-    return f"postgresql://{parts.netloc}", parameters, schema
 
 
 @contextmanager

@@ -12,7 +12,6 @@ from decimal import Decimal
 from typing import Any, Final
 
 from barnabas.pipeline.connect.connectors.database_access import (
-    SQLITE_PREFIX,
     Column,
     Moment,
     Parameters,
@@ -72,10 +71,7 @@ class SqliteDatabase:
     table_options: str = ""
     are_definitions_transactional: bool = True
 
-    def __init__(self, address: str) -> None:
-        path = address.partition("?")[0]
-        if not path:
-            raise ConnectError(f"connection.url must name a file: {SQLITE_PREFIX}/path/of/file")
+    def __init__(self, path: str) -> None:
         with _errors(path):
             self._connection = sqlite3.connect(path, timeout=_BUSY_WAIT_S, isolation_level=None)
 

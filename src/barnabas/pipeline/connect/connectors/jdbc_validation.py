@@ -1,0 +1,86 @@
+"""Errors in the configuration of a JDBC connector that are seen without a connection.
+
+Each has the name of its property, so validation reports all of them at once.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
+
+from barnabas.pipeline.connect.config_types import ParsedValue
+from barnabas.pipeline.connect.connectors.database_access import (
+    MYSQL_PREFIXES,
+    POSTGRES_PREFIX,
+    SQLITE_PREFIX,
+    DatabaseSettings,
+    file_of,
+    listed,
+    unsupported,
+)
+from barnabas.pipeline.connect.connectors.jdbc_config import texts
+from barnabas.pipeline.connect.connectors.mysql_address import check_host
+from barnabas.pipeline.connect.connectors.postgres_address import driver_address
+from barnabas.pipeline.data.connect_errors import ConnectError
+
+_URL: Final = "connection.url"
+_KAFKA_KEY_COLUMNS: Final = 3
+
+Errors = Iterable[tuple[str, str]]
+
+
+def raise_first(errors: Errors) -> None:
+    """Raise ConnectError for the first error, if there is one."""
+    for _, message in errors:
+        raise ConnectError(message)
+
+
+def source_errors(values: Mapping[str, ParsedValue]) -> Iterator[tuple[str, str]]:
+    """Yield the errors of a source; `values` lacks the properties whose value is not valid."""
+    yield from _address_errors(values)
+    mode = values.get("mode", "")
+    for part in ("timestamp", "incrementing"):
+        name = f"{part}.column.name"
+        if part in str(mode) and not values.get(name, True):
+            yield name, f"mode={mode} needs {name}"
+    has_lists = bool(values.get("table.whitelist") or values.get("table.blacklist"))
+    if values.get("query") and has_lists:
+        yield "query", "set query, or table.whitelist and table.blacklist, not both"
+    if values.get("table.whitelist") and values.get("table.blacklist"):
+        yield "table.blacklist", "set table.whitelist or table.blacklist, not both"
+
+
+def sink_errors(values: Mapping[str, ParsedValue]) -> Iterator[tuple[str, str]]:
+    """Yield the errors of a sink; `values` lacks the properties whose value is not valid."""
+    yield from _address_errors(values)
+    mode, pk_mode = values.get("insert.mode", "insert"), values.get("pk.mode")
+    if mode != "insert" and pk_mode == "none":
+        yield "pk.mode", f"insert.mode={mode} needs a primary key: set pk.mode"
+    if values.get("delete.enabled") is True and pk_mode not in ("record_key", None):
+        yield (
+            "delete.enabled",
+            f"delete.enabled needs pk.mode=record_key: pk.mode={pk_mode}, and a record without "
+            "a value has no other key",
+        )
+    keys = texts(values, "pk.fields") if "pk.fields" in values else []
+    if pk_mode == "kafka" and keys and len(keys) != _KAFKA_KEY_COLUMNS:
+        yield (
+            "pk.fields",
+            f"pk.fields={listed(keys)}: pk.mode=kafka needs three columns, for topic, "
+            "partition and offset, or none",
+        )
+
+
+def _address_errors(values: Mapping[str, ParsedValue]) -> Iterator[tuple[str, str]]:
+    url = values.get(_URL)
+    if not isinstance(url, str):
+        return
+    try:
+        if url.startswith(SQLITE_PREFIX):
+            file_of(url)
+        elif url.startswith(POSTGRES_PREFIX):
+            driver_address(DatabaseSettings(url))
+        elif url.startswith(MYSQL_PREFIXES):
+            check_host(url)
+        else:
+            raise unsupported(url)
+    except ConnectError as error:
+        yield _URL, str(error)
