@@ -1,12 +1,16 @@
 """Markers in the epochs topic, against a node."""
 
+import time
+
 import pytest
-from confluent_kafka import Producer, TopicPartition
+from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from barnabas.pipeline.delivery import epochs_removal, marker_records
+from barnabas.pipeline.delivery import epochs_removal, group_offsets, marker_records
 from barnabas.pipeline.delivery.epoch_markers import Marker
+from barnabas.pipeline.delivery.group_offsets import GroupOffsetsError
+from barnabas.pipeline.delivery.kafka_properties import for_librdkafka
 from barnabas.pipeline.delivery.marker_records import MarkerRecord, decode, newest
 from barnabas.pipeline.delivery.transactional_producer import committed, offset_reader
 from barnabas.testing import Node
@@ -75,3 +79,26 @@ def test_forget_keeps_a_topic_that_has_no_markers(node: Node) -> None:
     producer.flush(30)
     epochs_removal.forget("orders", "orders", {"bootstrap.servers": node.bootstrap}, None)
     assert "orders-epochs" in admin.list_topics(timeout=60).topics
+
+
+def test_forget_without_a_broker_is_an_error_that_names_the_group(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(group_offsets, "_TIMEOUT_S", 0.5)
+    with Node() as gone:
+        properties = for_librdkafka({"bootstrap.servers": gone.bootstrap})
+    with pytest.raises(GroupOffsetsError, match=r"offsets of group orders .*0.5 s"):
+        epochs_removal.forget("orders", "orders", properties, None)
+
+
+def test_forget_of_a_group_with_members_is_refused(node: Node) -> None:
+    create(node, "members")
+    consumer = Consumer({"bootstrap.servers": node.bootstrap, "group.id": "busy"})
+    consumer.subscribe(["members"])
+    deadline = time.monotonic() + 60
+    while not consumer.assignment():
+        assert time.monotonic() < deadline
+        consumer.poll(0.1)
+    with pytest.raises(GroupOffsetsError, match="NON_EMPTY_GROUP"):
+        epochs_removal.forget("busy", "busy", {"bootstrap.servers": node.bootstrap}, None)
+    consumer.close()

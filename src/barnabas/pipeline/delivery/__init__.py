@@ -2,7 +2,8 @@
 
 What lives here: the plan of a job, its progress and its failure as plain values; what runs in
 Spark's tasks (transactions, offsets, dead letters); and the driver's side of each delivery, which
-starts Spark's queries and jobs. What may not: HTTP, trio, the state of jobs, formats of records.
+starts Spark's queries and jobs. What may not: HTTP, the state of jobs, formats of records; and
+trio, except in `group_offsets` and `epochs_removal`, which the driver uses.
 
 How data passes: `spark.engine` gives a `JobPlan` and a Spark session to a delivery, the delivery
 starts a query, or one Spark job after the other, whose tasks call `worker_tasks`, and each task
@@ -20,6 +21,7 @@ returns figures.
     marker_records          the markers in a topic, where they do not expire
     offset_refresh          commit the offsets of idle partitions before they expire
     epochs_removal          forget all that a job with state has stored
+    group_offsets           read and change the offsets of consumer groups
     lake_job                start a sink of files or tables, which Spark writes; lake_rows its task
     row_source_job          start one of Spark's sources; source_rows its task
     spark_columns           Spark's columns and Connect's schemas; sampled_columns finds the first

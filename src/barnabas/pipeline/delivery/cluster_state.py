@@ -23,7 +23,7 @@ from barnabas.pipeline.delivery.transactional_producer import committed, offset_
 
 _TIMEOUT_S: Final = 30.0
 _NO_IDS: Final[Mapping[str, str]] = {}
-_ABSENT: Final = frozenset({"UNKNOWN_TOPIC_OR_PART", "GROUP_ID_NOT_FOUND"})
+_NO_TOPIC: Final = "UNKNOWN_TOPIC_OR_PART"
 # The package has too few annotations to be type-checked.
 _admin: Final[Any] = importlib.import_module("confluent_kafka.admin")
 _READ_COMMITTED: Final = IsolationLevel.READ_COMMITTED
@@ -95,7 +95,7 @@ class ClusterState:
             try:
                 described = _result(future)
             except KafkaException as exception:
-                if exception.args[0].name() != "UNKNOWN_TOPIC_OR_PART":
+                if exception.args[0].name() != _NO_TOPIC:
                     raise
                 found[name] = None
             else:
@@ -195,17 +195,11 @@ class ClusterState:
 
     def delete_topic(self, name: str) -> None:
         """Delete a topic, if it exists."""
-        self._remove(self._client.delete_topics([name], operation_timeout=_TIMEOUT_S)[name])
-
-    def delete_group(self, group_id: str) -> None:
-        """Delete a group with its offsets, if it exists."""
-        self._remove(self._client.delete_consumer_groups([group_id])[group_id])
-
-    def _remove(self, future: Any) -> None:
+        future = self._client.delete_topics([name], operation_timeout=_TIMEOUT_S)[name]
         try:
             _result(future)
         except KafkaException as exception:
-            if exception.args[0].name() not in _ABSENT:
+            if exception.args[0].name() != _NO_TOPIC:
                 raise
 
     def create_dead_letter_topic(self, properties: Mapping[str, str]) -> None:

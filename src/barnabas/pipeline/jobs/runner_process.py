@@ -29,13 +29,13 @@ from barnabas.pipeline.connect.connector_validation import ConnectorValidator
 from barnabas.pipeline.connect.plugin_registry import plugin_registry
 from barnabas.pipeline.connect.request_forwarding import RequestForwarding
 from barnabas.pipeline.connect.runner_loggers import RunnerLoggers
+from barnabas.pipeline.delivery.group_offsets import GroupOffsets
 from barnabas.pipeline.delivery.kafka_properties import for_librdkafka
 from barnabas.pipeline.jobs.active_runner import ActiveRunner
 from barnabas.pipeline.jobs.activity import Activity
 from barnabas.pipeline.jobs.configs_writer import ConfigsWriteError
 from barnabas.pipeline.jobs.connector_offsets import StoredOffsets
 from barnabas.pipeline.jobs.core.store_records import LoggerRecord
-from barnabas.pipeline.jobs.group_offsets import GroupOffsets
 from barnabas.pipeline.jobs.job_logs import JobLogs
 from barnabas.pipeline.jobs.job_planning import JobPlanner
 from barnabas.pipeline.jobs.job_progress import add_job_metrics, progress_json

@@ -80,7 +80,7 @@ class Engine:
     ) -> None:
         """Remove the checkpoint and the markers of a stopped job, if it has any.
 
-        Raises KafkaException, TimeoutError, OSError.
+        Raises KafkaException, GroupOffsetsError, TimeoutError, OSError.
         """
         from barnabas.pipeline.delivery import epochs_removal
 

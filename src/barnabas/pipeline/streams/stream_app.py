@@ -290,7 +290,8 @@ class App:
         These are all queries of the app unless some are named. Their results are written again,
         too. Call it after the last `write` and before `start`, while no process runs the app.
 
-        Raises ValueError for an unknown query, ConfigError, KafkaException, TimeoutError.
+        Raises ValueError for an unknown query, ConfigError, KafkaException, GroupOffsetsError,
+        TimeoutError.
         """
         if self._watcher is not None:
             raise RuntimeError(f"app {self.name} was started already: reset it before")
