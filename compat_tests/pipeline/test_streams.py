@@ -303,6 +303,24 @@ def test_aggregates_and_tables_write_structs_and_tombstones(app, records, topics
     assert pairs(changes) == [(b"a", b"U"), (b"a", None), (b"b", b"W"), (b"b", None)]
 
 
+def test_floating_point_numbers_are_read_and_written_with_state(app, records, topics) -> None:
+    """Spark takes the calls of Java that convert their bits for non-deterministic."""
+    source, target = topics.create("readings"), topics.create("out")
+    records.send(source, *[("s", struct.pack(">d", each), 1_000) for each in (0.5, 1.25)])
+    summed = app()
+    readings = summed.topic(source, key=ks.String(), value=ks.Double())
+    query = summed.write(readings.group_by_key().sum("value"), target)
+    summed.start()
+    (found,) = records.await_count(target, 1, query)
+    assert pairs([found]) == [(b"s", struct.pack(">d", 1.75))]
+
+    changing = app()
+    readings = changing.topic(source, key=ks.String(), value=ks.Double())
+    changing.write(readings.group_by("value + rand()").count(), target)
+    with pytest.raises(ks.StreamFailedError, match=r"the query has rand\(.*when an epoch"):
+        changing.start()
+
+
 def test_streams_join_within_a_time(app, records, topics) -> None:
     left, right, inner, outer = (topics.create(each) for each in ("l", "r", "inner", "outer"))
     joining = app()

@@ -5,7 +5,6 @@ marker of the epoch, so an epoch that is repeated after a failure writes only wh
 """
 
 import functools
-import re
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -18,6 +17,7 @@ from barnabas.pipeline.delivery import (
     epoch_markers,
     marker_records,
     query_version,
+    repeatable_rows,
     start_positions,
     worker_tasks,
 )
@@ -49,9 +49,6 @@ from barnabas.pipeline.delivery.worker_rows import map_in_workers
 _SHUFFLE_PARTITIONS: Final = "spark.sql.shuffle.partitions"
 _EPOCH_POLL_S: Final = 0.01
 _HEADERS: Final = "array<struct<key: string, value: binary>>"
-# A node of a logical plan that deals rows out in no order that a repeated epoch would keep; one
-# partition gets all rows.
-_ROUND_ROBIN: Final = re.compile(r"^[ :+~-]*Repartition (?!1,)\d+, ", re.MULTILINE)
 
 
 def start(
@@ -68,7 +65,7 @@ def start(
     to the partition of its key, with the present time and no headers. `version` is what the state
     depends on, by default what `frame` shows.
     """
-    _check_repeatable(frame)
+    repeatable_rows.check(frame)
     session = frame.sparkSession
     version = version or query_version.of_frame(frame, output_mode)
     try:
@@ -99,24 +96,6 @@ def _wait_end_of_epoch(files: CheckpointFiles, timeout_s: float) -> None:
     epoch = files.newest_epoch()
     while epoch >= 0 and not files.is_committed(epoch) and time.monotonic() < deadline:
         time.sleep(_EPOCH_POLL_S if files.is_local else 10 * _EPOCH_POLL_S)
-
-
-def _check_repeatable(frame: DataFrame) -> None:
-    """Raise JobStartError when a repeated epoch would deal its rows out differently.
-
-    Tasks that have committed skip their rows then: others must not get those rows.
-    """
-    plan: Any = frame._jdf.queryExecution().analyzed()
-    if _ROUND_ROBIN.search(str(plan.toString())):
-        raise refused(
-            "repartition() without columns deals rows out differently when an epoch is repeated: "
-            "name the columns"
-        )
-    if not plan.deterministic():
-        raise refused(
-            "the query has an expression with another result when an epoch is repeated, such as "
-            "rand(), uuid() or a user function that is marked as non-deterministic"
-        )
 
 
 def _prepared(
