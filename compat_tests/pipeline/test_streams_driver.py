@@ -1,9 +1,13 @@
 """The test driver of `barnabas.streams`: topologies on Spark, without Kafka."""
 
+import json
+import re
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 
 from barnabas import streams as ks
-from barnabas.pipeline.delivery.task_failures import from_text
 from compat_tests import spark as setup
 
 pytestmark = [
@@ -70,7 +74,7 @@ def test_record_that_does_not_decode_fails_the_driver(engine) -> None:
 
     with ks.TestDriver(describe, session=engine.session) as driver:
         driver.pipe("in", (None, b"123"))
-        with pytest.raises(Exception, match="in-0@0"):
+        with pytest.raises(ks.StreamFailedError, match="query test-out failed: record in-0@0"):
             driver.process()
 
 
@@ -462,6 +466,131 @@ def test_result_of_another_type_than_declared_fails_the_query(engine) -> None:
 
     with ks.TestDriver(describe, session=engine.session) as driver:
         driver.pipe("in", ("a", "no number"))
-        with pytest.raises(Exception, match="MALFORMED_RECORD_IN_PARSING") as raised:
+        with pytest.raises(ks.StreamFailedError, match="MALFORMED_RECORD_IN_PARSING") as raised:
             driver.process()
-    assert from_text(str(raised.value)).is_permanent
+    assert raised.value.failure.is_permanent
+
+
+def results(result: Any, returns: str) -> Callable[[ks.App], object]:
+    """Describe a query with one function, whose results are written as JSON."""
+
+    def describe(app: ks.App) -> None:
+        made = app.topic("in").map_values(lambda _key, _value: result, returns=returns)
+        app.write(made.map_values("to_json(struct(value))"), "out")
+
+    return describe
+
+
+@pytest.mark.parametrize(
+    ("result", "returns", "expected"),
+    [
+        (1, "DOUBLE", {"value": 1.0}),
+        (1, "DECIMAL(5,2)", {"value": 1.00}),
+        ({"n": 1, "x": [2]}, "n BIGINT, x ARRAY<DOUBLE>", {"value": {"n": 1, "x": [2.0]}}),
+        ((1, None), "n BIGINT, x ARRAY<DOUBLE>", {"value": {"n": 1}}),
+        ({"a": 1}, "MAP<STRING, FLOAT>", {"value": {"a": 1.0}}),
+    ],
+)
+def test_function_result_gets_the_declared_type(engine, result, returns, expected) -> None:
+    """Spark would write null, which deletes the key of a table."""
+    with ks.TestDriver(results(result, returns), session=engine.session) as driver:
+        driver.pipe("in", (None, b""))
+        (found,) = driver.read("out", value=ks.String())
+    assert json.loads(found.value) == expected
+
+
+@pytest.mark.parametrize(
+    ("result", "returns", "expected"),
+    [
+        ("text", "INT", "the result 'text' of type str does not fit INT"),
+        (1.5, "BIGINT", "the result 1.5 of type float does not fit BIGINT"),
+        (2**31, "INT", "the result 2147483648 of type int does not fit INT"),
+        ({"n": 1}, "STRING", "the result {'n': 1} of type dict does not fit STRING"),
+        ({"m": 1}, "n INT", "the result has the field 'm', which STRUCT<N:INT> does not have"),
+    ],
+)
+def test_function_result_of_another_type_ends_the_app(engine, result, returns, expected) -> None:
+    with ks.TestDriver(results(result, returns), session=engine.session) as driver:
+        driver.pipe("in", (None, b""))
+        with pytest.raises(ks.StreamFailedError, match=re.escape(expected)) as raised:
+            driver.process()
+    assert "returned a wrong value for record in-0@0" in str(raised.value)
+
+
+def test_truth_of_a_predicate_is_that_of_python(engine) -> None:
+    def describe(app: ks.App) -> None:
+        stream = app.topic("in", key=ks.String(), value=ks.Long())
+        app.write(stream.filter(lambda _key, value: value & 1), "out")
+
+    with ks.TestDriver(describe, session=engine.session) as driver:
+        driver.pipe("in", ("a", 1), ("b", 2), ("c", 3))
+        assert [each.key for each in driver.read("out", key=ks.String())] == ["a", "c"]
+
+
+@pytest.mark.parametrize(
+    ("read", "written", "expected"),
+    [
+        (ks.Custom("BIGINT", decode=bytes.decode), None, "does not decode.*'12' of type str"),
+        (None, ks.Custom("BINARY", encode=len), "the result 2 of type int does not fit BINARY"),
+    ],
+)
+def test_custom_serde_with_a_result_of_another_type_ends_the_app(
+    engine, read, written, expected
+) -> None:
+    def describe(app: ks.App) -> None:
+        app.write(app.topic("in", value=read), "out", value=written)
+
+    with ks.TestDriver(describe, session=engine.session) as driver:
+        driver.pipe("in", (None, b"12"))
+        with pytest.raises(ks.StreamFailedError, match=expected):
+            driver.process()
+
+
+@pytest.mark.parametrize(
+    ("schema", "data", "time_ms"),
+    [
+        ("at DOUBLE", b'{"at": 1700000000000.9}', 1_700_000_000_000),
+        ("at DECIMAL(20,0)", b'{"at": 1700000000000}', 1_700_000_000_000),
+        ("at BIGINT", b'{"at": 1700000000000}', 1_700_000_000_000),
+        ("at STRING", b'{"at": "2026-01-01T00:00:00Z"}', 1_767_225_600_000),
+        ("at DATE", b'{"at": "2026-01-01"}', 1_767_225_600_000),
+        ("at STRING", b'{"at": "yesterday"}', "is not a time: yesterday"),
+        ("at BIGINT", b'{"at": 9223372036854775807}', "is not a time: 9223372036854775807"),
+        ("at BIGINT", b"{}", "the time (at) is null"),
+    ],
+)
+def test_time_is_that_of_the_expression_or_the_record_does_not_decode(
+    engine, schema, data, time_ms
+) -> None:
+    def describe(app: ks.App) -> None:
+        app.write(app.topic("in", value=ks.Json(schema), time="at", on_error="dead-letter"), "out")
+
+    with ks.TestDriver(describe, session=engine.session) as driver:
+        driver.pipe("in", (None, data, 5))
+        found = driver.read("out")
+        if isinstance(time_ms, int):
+            assert [each.timestamp for each in found] == [time_ms]
+            return
+        assert not found
+        (letter,) = driver.read("test-dead-letters")
+        reason = dict(letter.headers)["__connect.errors.exception.message"]
+        assert letter.value == data
+        assert reason is not None
+        assert time_ms in reason.decode()
+
+
+def test_expression_that_fails_is_named_in_one_line(engine) -> None:
+    def describe(app: ks.App) -> None:
+        stream = app.topic("in", value=ks.Long())
+        with pytest.raises(ks.OperatorError) as raised:
+            stream.filter("missing > 1")
+        assert "`missing` cannot be resolved" in str(raised.value)
+        assert "\n" not in str(raised.value)
+        app.write(stream.map_values("10 / value"), "out")
+
+    with ks.TestDriver(describe, session=engine.session) as driver:
+        driver.pipe("in", (None, 0))
+        with pytest.raises(ks.StreamFailedError, match="the expression `10 / value`") as raised:
+            driver.process()
+    assert raised.value.failure.is_permanent
+    assert "\n" not in str(raised.value)

@@ -60,6 +60,9 @@ def test_failure_of_a_connector_is_permanent_unless_it_is_retriable(
         ("KafkaError{code=TOPIC_AUTHORIZATION_FAILED}", True),
         ("org.apache.kafka.common.errors.SaslAuthenticationException: no", True),
         ("[MALFORMED_RECORD_IN_PARSING.WITHOUT_SUGGESTION] Malformed records: {}", True),
+        ("[USER_RAISED_EXCEPTION] no price SQLSTATE: P0001", True),
+        ("[CAST_INVALID_INPUT] The value 'x' .. SQLSTATE: 22018", True),
+        ("[KAFKA_DATA_LOSS.START_OFFSET_RESET] .. SQLSTATE: 22000", False),
         ("", False),
     ],
 )
@@ -67,6 +70,15 @@ def test_failure_of_another_program_is_permanent_when_a_restart_cannot_help(
     text: str, is_permanent: bool
 ) -> None:
     assert from_text(text).is_permanent is is_permanent
+
+
+def test_failure_of_an_expression_names_it() -> None:
+    """Spark does not say for which record."""
+    error = "[DIVIDE_BY_ZERO] Division by zero. SQLSTATE: 22012"
+    context = "== SQL (line 1, position 8) ==\n10 / n\n^^^^^^\n\n=== Streaming Query ==="
+    assert from_text(f"{error}\n{context}").message == (
+        f"the expression `10 / n` failed for a record: {error}"
+    )
 
 
 def test_failure_without_mark_shows_the_line_with_the_exception() -> None:

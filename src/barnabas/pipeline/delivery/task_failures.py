@@ -48,12 +48,20 @@ _PERMANENT: Final = (
         "MALFORMED_RECORD_IN_PARSING",
         "a value is not of the type that the query declares, such as returns= of a function",
     ),
+    ("[USER_RAISED_EXCEPTION]", "an expression raised an error for a record"),
     (
         "CANNOT_LOAD_STATE_STORE",
         "the state in the checkpoint cannot be loaded: restart the job when its storage answers "
         f"again; when a file is damaged, {REBUILD}",
     ),
 )
+# The states of SQL for data that an expression cannot take, such as a division by zero; 22000 is
+# Spark's for deleted offsets.
+_DATA_EXCEPTION: Final = re.compile(r"SQLSTATE: 22(?!000)\w{3}")
+# In texts of exceptions that went through Python: the first says nothing, the second is a prefix.
+_CALL_FAILED: Final = "py4j.protocol.Py4JJavaError: "
+_CAPTURED: Final = "pyspark.errors.exceptions.captured."
+_EXPRESSION: Final = re.compile(r"^== SQL \(.*\) ==\n(.*?)\n\^", re.MULTILINE | re.DOTALL)
 
 
 class TaskFailureError(Exception):
@@ -104,6 +112,10 @@ def from_text(text: str) -> JobFailure:
     for mark, message in _PERMANENT:
         if mark in text:
             return JobFailure(f"{message}: {_last_line(text)}", True, trace=trace)
+    if _DATA_EXCEPTION.search(text):
+        found = _EXPRESSION.search(text)
+        which = f"the expression `{found[1].strip()}`" if found else "an expression"
+        return JobFailure(f"{which} failed for a record: {_last_line(text)}", True, trace=trace)
     return JobFailure(_last_line(text), False, trace=trace)
 
 
@@ -134,6 +146,7 @@ def _python_part(text: str) -> str:
 
 def _last_line(text: str) -> str:
     """Return the line of a trace that names the exception."""
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    lines = [line.strip().removeprefix(": ") for line in text.splitlines() if line.strip()]
+    lines = [line.removeprefix(_CAPTURED) for line in lines if not line.startswith(_CALL_FAILED)]
     named = [line for line in lines if re.match(r"(\w+\.)*\w*(Error|Exception)\b.*:", line)]
     return (named or lines or ["unknown failure"])[0][:_MESSAGE_CHARS_MAX]

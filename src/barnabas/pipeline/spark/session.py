@@ -31,6 +31,8 @@ _JVM_OPTIONS: Final = (
     "-Xlog:all=error:stderr",
     f"{_LOG_OPTION}{_LOG_SETTINGS}",
 )
+_TRACE_LOGGERS: Final = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
+"""PySpark's, which print a trace of the JVM to stderr for each exception that it raises."""
 _EXIT_TIMEOUT_S: Final = 30.0
 _FILE_MANAGER: Final = (
     "org.apache.spark.sql.execution.streaming.FileSystemBasedCheckpointFileManager"
@@ -100,6 +102,8 @@ class SparkProcess:
     def __init__(self, session: SparkSession, archive: class_archive.NewArchive | None) -> None:
         self.session = session
         self._archive = archive
+        for name in _TRACE_LOGGERS:
+            pyspark("logger").PySparkLogger.getLogger(name).disabled = True
         gateway: Any = session.sparkContext._gateway
         self._gateway = gateway
         self._java: subprocess.Popen[bytes] | None = getattr(gateway, "proc", None)

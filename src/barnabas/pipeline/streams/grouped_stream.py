@@ -13,9 +13,8 @@ import attrs
 from barnabas.pipeline.delivery.spark_library import DataFrame, pyspark
 from barnabas.pipeline.streams.folded_groups import COUNT, SUM, Fold, Folder, folded, sum_type
 from barnabas.pipeline.streams.operator_errors import OperatorError
-from barnabas.pipeline.streams.python_serdes import spark_type
 from barnabas.pipeline.streams.record_table import Followed, Table
-from barnabas.pipeline.streams.serdes import Column, DataType, functions
+from barnabas.pipeline.streams.serdes import Column, DataType, functions, spark_type
 from barnabas.pipeline.streams.stream_columns import (
     KEY,
     TIMESTAMP,

@@ -19,9 +19,8 @@ from barnabas.pipeline.streams.folded_groups import (
     regrouped,
     sum_type,
 )
-from barnabas.pipeline.streams.python_serdes import spark_type
 from barnabas.pipeline.streams.record_table import Table
-from barnabas.pipeline.streams.serdes import DataType, functions
+from barnabas.pipeline.streams.serdes import DataType, functions, spark_type
 from barnabas.pipeline.streams.stream_columns import VALUE, evaluated
 from barnabas.pipeline.streams.topic_reading import TopicInput
 

@@ -2,7 +2,7 @@
 
 
 class OperatorError(Exception):
-    """An operator cannot be applied here; the message says what to do instead."""
+    """An operator or its expression does not fit here; the message says why, or what to do."""
 
 
 def check_first(operator: str, *output_modes: str | None) -> None:

@@ -11,7 +11,8 @@ import attrs
 from barnabas.pipeline.data.connect_errors import RetriableError
 from barnabas.pipeline.delivery.spark_library import pyspark
 from barnabas.pipeline.delivery.task_failures import TaskFailureError
-from barnabas.pipeline.streams.serdes import Column, DataType, Serde, functions
+from barnabas.pipeline.streams.function_results import converter
+from barnabas.pipeline.streams.serdes import Column, DataType, Serde, functions, spark_type
 
 _ERROR_CHARS_MAX: Final = 300
 _VALUE_CHARS_MAX: Final = 200
@@ -23,7 +24,8 @@ class Custom(Serde):
 
     `type` is the type of decoded values: DDL such as `BIGINT` or `user STRING, n INT`, or a type of
     Spark. Structs are decoded to dictionaries or tuples, and encoded from rows. An exception of
-    `decode` makes the record one that does not decode. A null is neither decoded nor encoded.
+    `decode`, or a result of another type, makes the record one that does not decode. A null is
+    neither decoded nor encoded.
     """
 
     type: str | DataType
@@ -36,13 +38,15 @@ class Custom(Serde):
         if self.decode is None:
             raise ValueError("Custom needs decode= to read a topic")
         types = pyspark("sql.types")
+        decode, value_type = self.decode, spark_type(self.type)
+        convert = converter(value_type)
         kind = types.StructType(
             [
-                types.StructField("value", spark_type(self.type)),
+                types.StructField("value", value_type),
                 types.StructField("error", types.StringType()),
             ]
         )
-        return functions().udf(decoder(self.decode), kind)(data)
+        return functions().udf(decoder(lambda raw: convert(decode(raw))), kind)(data)
 
     def value(self, parsed: Column) -> Column:
         """Return the value of the struct."""
@@ -56,13 +60,10 @@ class Custom(Serde):
         """Return the bytes that `encode` makes. Raises ValueError."""
         if self.encode_with is None:
             raise ValueError("Custom needs encode= to write a topic")
-        name = getattr(self.encode_with, "__qualname__", "encode")
-        return functions().udf(encoder(self.encode_with, f"Custom({name})"), "binary")(value)
-
-
-def spark_type(kind: str | DataType) -> DataType:
-    """Return a type of Spark from its DDL."""
-    return pyspark("sql.types").DataType.fromDDL(kind) if isinstance(kind, str) else kind
+        encode, convert = self.encode_with, converter(spark_type("BINARY"))
+        name = getattr(encode, "__qualname__", "encode")
+        encoded = encoder(lambda given: convert(encode(given)), f"Custom({name})")
+        return functions().udf(encoded, "binary")(value)
 
 
 def decoder(decode: Callable[[bytes], Any]) -> Callable[[Any], tuple[Any, str | None]]:

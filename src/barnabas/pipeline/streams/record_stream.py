@@ -14,9 +14,8 @@ from barnabas.pipeline.streams.interval_joins import JoinKind, joined
 from barnabas.pipeline.streams.joined_tables import stream_with_table
 from barnabas.pipeline.streams.operator_errors import OperatorError, check_first
 from barnabas.pipeline.streams.processed_streams import Processor, kernel_of, processed
-from barnabas.pipeline.streams.python_serdes import spark_type
 from barnabas.pipeline.streams.record_table import Table
-from barnabas.pipeline.streams.serdes import Column, functions
+from barnabas.pipeline.streams.serdes import Column, functions, spark_type
 from barnabas.pipeline.streams.stream_columns import (
     KEPT,
     KEY,

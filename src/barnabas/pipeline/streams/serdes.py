@@ -254,9 +254,12 @@ class Json(Serde):
     def _type(self) -> DataType:
         if self.schema is None:
             raise ValueError("Json needs a schema to read: Json('user STRING, ms LONG')")
-        if isinstance(self.schema, str):
-            return pyspark("sql.types").DataType.fromDDL(self.schema)
-        return self.schema
+        return spark_type(self.schema)
+
+
+def spark_type(kind: str | DataType) -> DataType:
+    """Return a type of Spark from its DDL."""
+    return pyspark("sql.types").DataType.fromDDL(kind) if isinstance(kind, str) else kind
 
 
 def default_serde(data_type: DataType) -> Serde | None:

@@ -11,9 +11,11 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias
 
 from barnabas.pipeline.delivery.job_plan import RecordPosition
-from barnabas.pipeline.delivery.spark_library import DataFrame
+from barnabas.pipeline.delivery.spark_library import DataFrame, pyspark
 from barnabas.pipeline.delivery.task_failures import TaskFailureError
-from barnabas.pipeline.streams.serdes import Column, functions
+from barnabas.pipeline.streams.function_results import Convert, ResultTypeError, converter
+from barnabas.pipeline.streams.operator_errors import OperatorError
+from barnabas.pipeline.streams.serdes import Column, functions, spark_type
 
 KEY: Final = "key"
 VALUE: Final = "value"
@@ -63,10 +65,17 @@ def scoped(frame: DataFrame) -> DataFrame:
 
 
 def evaluated(frame: DataFrame, columns: Mapping[str, Column]) -> DataFrame:
-    """Return the frame with columns replaced or added by expressions over `scoped`."""
+    """Return the frame with columns replaced or added by expressions over `scoped`.
+
+    Raises OperatorError for a column that does not exist, or types that do not fit.
+    """
     kept = [columns.get(name, functions().col(name)).alias(name) for name in frame.columns]
     added = [column.alias(name) for name, column in columns.items() if name not in frame.columns]
-    return scoped(frame).select(*kept, *added)
+    try:
+        return scoped(frame).select(*kept, *added)
+    except pyspark("errors").AnalysisException as error:
+        reason = str(error).partition("\n")[0]  # the plan of the query follows
+        raise OperatorError(f"an expression does not fit its records: {reason}") from None
 
 
 def is_live(frame: DataFrame) -> Column | None:
@@ -104,7 +113,8 @@ def _called(
         )
 
     place = functions().struct(*[_present(frame, name) for name in PLACE])
-    called = functions().udf(functools.partial(_call, function), returns)
+    kind = spark_type(returns)
+    called = functions().udf(functools.partial(_call, function, converter(kind)), kind)
     return called(functions().lit(True) if live is None else live, KEY, VALUE, place)
 
 
@@ -113,16 +123,20 @@ def _present(frame: DataFrame, name: str) -> Column:
     return found.alias(name)
 
 
-def _call(function: RecordFunction, is_live: bool, key: Any, value: Any, place: Any) -> Any:
+def _call(
+    function: RecordFunction, convert: Convert, is_live: bool, key: Any, value: Any, place: Any
+) -> Any:
     """Return a function's result in a worker. Raises TaskFailureError when it raises."""
     if not is_live:
         return None
     try:
-        return function(key, value)
+        return convert(function(key, value))
     except Exception as error:
         record = None if place[OFFSET] is None else RecordPosition(*place)
         where = "" if record is None else f" for record {record}"
-        message = f"{_name_of(function)} raised {type(error).__name__}{where}: {error}"
+        is_result = isinstance(error, ResultTypeError)
+        failed = "returned a wrong value" if is_result else f"raised {type(error).__name__}"
+        message = f"{_name_of(function)} {failed}{where}: {error}"
         raise TaskFailureError(message, is_permanent=True, record=record) from error
 
 

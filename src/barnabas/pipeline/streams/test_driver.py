@@ -14,15 +14,16 @@ from typing import Any, ClassVar, Final, NoReturn, Self
 
 import attrs
 
-from barnabas.pipeline.delivery import chained_states
+from barnabas.pipeline.delivery import chained_states, task_failures
 from barnabas.pipeline.delivery.arrow_library import pa, pq
-from barnabas.pipeline.delivery.spark_library import DataFrame, SparkSession
+from barnabas.pipeline.delivery.spark_library import DataFrame, SparkSession, pyspark
 from barnabas.pipeline.streams import topic_reading
 from barnabas.pipeline.streams.kernel_frames import BUCKETS_PROPERTY
 from barnabas.pipeline.streams.serde_codecs import codec_of, keys_of
 from barnabas.pipeline.streams.serdes import Bytes, Serde
 from barnabas.pipeline.streams.stream_app import App
 from barnabas.pipeline.streams.stream_columns import KEPT, PLACE
+from barnabas.pipeline.streams.stream_queries import StreamFailedError
 from barnabas.pipeline.streams.topic_reading import HEADERS_TYPE, TopicInput
 from barnabas.pipeline.streams.views.view_keys import ViewKeys
 from barnabas.pipeline.streams.wall_clock import BEFORE_MS, TEST_CLOCK, TIME_MS
@@ -91,13 +92,14 @@ class TestDriver:
         self._batches = 0
         self._clock_ms = wall_clock
         self._settings = {**_SETTINGS, TEST_CLOCK: str(self._directory / "clock")}
-        self._writers: list[tuple[DataFrame, Any]] = []
+        self._writers: dict[str, tuple[DataFrame, Any]] = {}
         self._written: dict[str, list[dict[str, Any]]] = {}
         self._read: dict[str, int] = {}
         try:
             with _set(self._app.spark, self._settings):
                 describe(self._app)
-                self._writers = [self._writer(*each) for each in self._app.frames().items()]
+                frames = self._app.frames()
+                self._writers = {name: self._writer(name, each) for name, each in frames.items()}
         except BaseException:
             self.close()
             raise
@@ -142,7 +144,7 @@ class TestDriver:
     def process(self) -> None:
         """Run the records that were piped as one micro-batch of each query.
 
-        Raises StreamingQueryException of Spark when a query fails.
+        Raises StreamFailedError when a query fails.
         """
         if not self._waiting:
             return
@@ -156,8 +158,8 @@ class TestDriver:
         """Process the piped records, then advance the wall clock.
 
         A processor whose time has come is called once, also when several of its times have passed:
-        `advanceWallClockTime` of Kafka Streams. Raises StreamingQueryException of Spark when a
-        query fails, ValueError.
+        `advanceWallClockTime` of Kafka Streams. Raises StreamFailedError when a query fails,
+        ValueError.
         """
         self.process()
         self._batches += 1
@@ -215,16 +217,16 @@ class TestDriver:
     def _run_batch(self) -> None:
         queries = self._started()
         try:
-            for query in queries:
-                query.awaitTermination()
+            for name, query in queries.items():
+                _await_end(name, query)
         finally:
-            for query in queries:
+            for query in queries.values():
                 query.stop()
 
-    def _started(self) -> list[Any]:
+    def _started(self) -> dict[str, Any]:
         """Start all queries; each ends after the records that are there."""
         with _set(self._app.spark, self._settings):
-            return [_start(rows, writer) for rows, writer in self._writers]
+            return {name: _start(*found) for name, found in self._writers.items()}
 
     def _writer(self, name: str, found: tuple[DataFrame, str | None]) -> tuple[DataFrame, Any]:
         rows, output_mode = found
@@ -301,6 +303,15 @@ def _set(session: SparkSession, settings: Mapping[str, str]) -> Generator[None]:
 def _start(rows: DataFrame, writer: Any) -> Any:
     with chained_states.allowed(rows):
         return writer.start()
+
+
+def _await_end(name: str, query: Any) -> None:
+    """Wait for the end of a query. Raises StreamFailedError with what an app would report."""
+    try:
+        query.awaitTermination()
+    except pyspark("errors").StreamingQueryException as error:
+        failure = task_failures.from_text(str(error))
+        raise StreamFailedError(name, failure) from None  # Spark's trace has hundreds of lines
 
 
 def _write_file(directory: Path, number: int, rows: list[dict[str, Any]]) -> None:

@@ -31,6 +31,9 @@ from barnabas.pipeline.streams.stream_columns import (
 HEADERS_TYPE: Final = "array<struct<key: string, value: binary>>"
 _HEADER_PREFIX: Final = "__connect.errors."
 _PLACES: Final = ("topic", "partition", "offset")
+_NUMBERS: Final = ("byte", "short", "integer", "long", "float", "double")
+_MILLIS_MIN: Final = -62_135_596_800_000
+_MILLIS_MAX: Final = 253_402_300_799_999
 
 
 class OnError(enum.StrEnum):
@@ -121,23 +124,31 @@ def _timed(frame: DataFrame, topic: TopicInput) -> DataFrame:
         return frame
     given = functions().expr(topic.time) if isinstance(topic.time, str) else topic.time
     kind = evaluated(frame, {"_time": given}).schema["_time"].dataType.typeName()
-    time = functions().timestamp_millis(given.cast("bigint")) if _is_number(kind) else given
-    col = functions().col
+    time = _of_millis(given) if _is_number(kind) else given.try_cast("timestamp")
+    col, lit = functions().col, functions().lit
     has_value = col(VALUE).isNotNull() & col("_error").isNull()
-    text = functions().lit(f"the time ({topic.time}) is null")
+    text = functions().coalesce(
+        functions().concat(lit(f"the time ({topic.time}) is not a time: "), given.cast("string")),
+        lit(f"the time ({topic.time}) is null"),
+    )
     return evaluated(
         frame,
         {
-            TIMESTAMP: functions().when(has_value, time.cast("timestamp")).otherwise(
-                col(TIMESTAMP)
-            ),
+            TIMESTAMP: functions().when(has_value, time).otherwise(col(TIMESTAMP)),
             "_error": functions().when(has_value & time.isNull(), text).otherwise(col("_error")),
         },
     )  # fmt: skip
 
 
 def _is_number(type_name: str) -> bool:
-    return type_name in ("long", "integer", "short")
+    return type_name in _NUMBERS or type_name.startswith("decimal")
+
+
+def _of_millis(number: Column) -> Column:
+    """Return the time of a number of milliseconds; null beyond the years 1 to 9999."""
+    millis = number.try_cast("bigint")
+    is_time = millis.between(_MILLIS_MIN, _MILLIS_MAX)
+    return functions().when(is_time, functions().timestamp_millis(millis))
 
 
 def _marked(frame: DataFrame, topic: TopicInput) -> DataFrame:
