@@ -586,6 +586,11 @@ def test_expression_that_fails_is_named_in_one_line(engine) -> None:
             stream.filter("missing > 1")
         assert "`missing` cannot be resolved" in str(raised.value)
         assert "\n" not in str(raised.value)
+        with pytest.raises(ks.OperatorError, match=r'non-aggregating expression "value"') as raised:
+            stream.group_by_key().aggregate(x="value + 1")
+        assert "\n" not in str(raised.value)
+        with pytest.raises(ks.KeyTypeError, match="the keys of a join are binary and bigint"):
+            stream.join(app.topic("other", key=ks.Long()), within="1 minute")
         app.write(stream.map_values("10 / value"), "out")
 
     with ks.TestDriver(describe, session=engine.session) as driver:

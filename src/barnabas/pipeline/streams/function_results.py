@@ -89,8 +89,9 @@ def _integer(bits: int, described: str) -> Convert:
     half = 1 << (bits - 1)
 
     def converted(value: Any) -> int:
-        is_number = isinstance(value, numbers.Integral) and not isinstance(value, bool)
-        if not is_number or not -half <= int(value) < half:
+        if isinstance(value, bool) or not isinstance(value, numbers.Integral):
+            raise _refused(value, described)
+        if not -half <= int(value) < half:
             raise _refused(value, described)
         return int(value)
 
@@ -124,10 +125,10 @@ def _named(value: Any) -> dict[str, Any] | None:
     if isinstance(value, Mapping):
         return dict(cast("Mapping[str, Any]", value))
     if getattr(value, "__fields__", None):
-        return value.asDict()
+        return cast("dict[str, Any]", value.asDict())
     if isinstance(value, list | tuple):
         return None
-    return vars(value) if hasattr(value, "__dict__") else None
+    return cast("dict[str, Any]", vars(value)) if hasattr(value, "__dict__") else None
 
 
 def _refused(value: Any, described: str) -> ResultTypeError:

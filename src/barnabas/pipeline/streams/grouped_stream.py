@@ -21,6 +21,7 @@ from barnabas.pipeline.streams.stream_columns import (
     VALUE,
     WINDOW,
     evaluated,
+    readable_errors,
     scoped,
 )
 from barnabas.pipeline.streams.topic_reading import TopicInput
@@ -122,7 +123,8 @@ class GroupedStream:
         rows = scoped(rows).filter(col(KEY).isNotNull() & col(VALUE).isNotNull())
         results = [each.alias(f"_result_{index}") for index, each in enumerate(aggregates)]
         newest = functions().max(TIMESTAMP).alias(TIMESTAMP)
-        grouped = rows.groupBy(*groups).agg(*results, newest)
+        with readable_errors():
+            grouped = rows.groupBy(*groups).agg(*results, newest)
         window = [WINDOW] if self.windows is not None else []
         frame = grouped.select(KEY, value.alias(VALUE), TIMESTAMP, *window)
         return Table(frame, self.inputs, "update", self.windows, followed)

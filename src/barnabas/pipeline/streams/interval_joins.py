@@ -3,8 +3,9 @@
 import enum
 
 from barnabas.pipeline.delivery.spark_library import DataFrame
+from barnabas.pipeline.streams.kernel_frames import check_keys
 from barnabas.pipeline.streams.serdes import functions
-from barnabas.pipeline.streams.stream_columns import KEY, TIMESTAMP, VALUE
+from barnabas.pipeline.streams.stream_columns import KEY, TIMESTAMP, VALUE, readable_errors
 
 
 class JoinKind(enum.Enum):
@@ -27,7 +28,11 @@ def joined(
     grace_ms: int,
     value: str | None,
 ) -> DataFrame:
-    """Return the pairs of two streams with one key, whose times differ by `within_ms` at most."""
+    """Return the pairs of two streams with one key, whose times differ by `within_ms` at most.
+
+    Raises KeyTypeError when keys have different types, which Spark would cast for each record.
+    """
+    check_keys(left.schema[KEY].dataType, right.schema[KEY].dataType)
     sides = _side(left, "left", grace_ms), _side(right, "right", grace_ms)
     condition = functions().expr(
         "_left_key = _right_key"
@@ -36,11 +41,12 @@ def joined(
     )
     pairs = sides[0].join(sides[1], condition, _SPARK_NAMES[kind])
     col = functions().col
-    return pairs.select(
-        functions().coalesce(col("_left_key"), col("_right_key")).alias(KEY),
-        functions().expr(value or "struct(left, right)").alias(VALUE),
-        functions().greatest("_left_time", "_right_time").alias(TIMESTAMP),
-    )
+    with readable_errors():
+        return pairs.select(
+            functions().coalesce(col("_left_key"), col("_right_key")).alias(KEY),
+            functions().expr(value or "struct(left, right)").alias(VALUE),
+            functions().greatest("_left_time", "_right_time").alias(TIMESTAMP),
+        )
 
 
 def _side(frame: DataFrame, name: str, grace_ms: int) -> DataFrame:

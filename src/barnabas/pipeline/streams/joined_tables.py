@@ -26,7 +26,14 @@ from barnabas.pipeline.streams.kernels.kernel_rows import Side
 from barnabas.pipeline.streams.kernels.stream_table_joins import StreamTableJoin
 from barnabas.pipeline.streams.kernels.table_joins import JoinKind, TableJoin
 from barnabas.pipeline.streams.serdes import Column, DataType, functions
-from barnabas.pipeline.streams.stream_columns import HEADERS, KEY, TIMESTAMP, VALUE, evaluated
+from barnabas.pipeline.streams.stream_columns import (
+    HEADERS,
+    KEY,
+    TIMESTAMP,
+    VALUE,
+    evaluated,
+    readable_errors,
+)
 
 _ON = "_on"
 
@@ -158,9 +165,10 @@ def _result(pairs: DataFrame, key: Column, value: str | None) -> DataFrame:
         pair.isNotNull().alias("_has_value"),
     )
     result = functions().expr(value or "struct(left, right)")
-    return named.select(
-        KEY,
-        functions().when(col("_has_value"), result).alias(VALUE),
-        TIMESTAMP,
-        HEADERS,
-    )
+    with readable_errors():
+        return named.select(
+            KEY,
+            functions().when(col("_has_value"), result).alias(VALUE),
+            TIMESTAMP,
+            HEADERS,
+        )

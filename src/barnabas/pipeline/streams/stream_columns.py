@@ -6,8 +6,9 @@ a job reaches the end of a topic of which it writes nothing. Expressions are not
 rows, and their key and value are null.
 """
 
+import contextlib
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
 from typing import Any, Final, TypeAlias
 
 from barnabas.pipeline.delivery.job_plan import RecordPosition
@@ -71,10 +72,17 @@ def evaluated(frame: DataFrame, columns: Mapping[str, Column]) -> DataFrame:
     """
     kept = [columns.get(name, functions().col(name)).alias(name) for name in frame.columns]
     added = [column.alias(name) for name, column in columns.items() if name not in frame.columns]
-    try:
+    with readable_errors():
         return scoped(frame).select(*kept, *added)
+
+
+@contextlib.contextmanager
+def readable_errors() -> Generator[None]:
+    """Raise OperatorError for an expression that Spark refuses, without the plan of the query."""
+    try:
+        yield
     except pyspark("errors").AnalysisException as error:
-        reason = str(error).partition("\n")[0]  # the plan of the query follows
+        reason = str(error).partition("\n")[0]
         raise OperatorError(f"an expression does not fit its records: {reason}") from None
 
 
