@@ -17,6 +17,7 @@ import attrs
 
 from barnabas.pipeline.delivery.spark_library import SparkSession, pyspark
 from barnabas.pipeline.spark import (
+    artifact_directory,
     class_archive,
     jar_cache,
     table_formats,
@@ -129,7 +130,7 @@ class SparkProcess:
             configuration.set(name, value)
         os.environ.update(_environment(settings))
         try:
-            session = pyspark("sql").SparkSession.builder.config(conf=configuration).getOrCreate()
+            session = _session(configuration, settings)
         except pyspark("errors").PySparkRuntimeError as error:
             raise SparkUnavailableError(f"the driver JVM did not start: {error}") from error
         return cls(session, archive.new)
@@ -174,12 +175,19 @@ class SparkProcess:
         context._jvm = None
 
 
+def _session(configuration: Any, settings: SessionSettings) -> SparkSession:
+    """Return a session, in a JVM that keeps its files below the work directory."""
+    context = pyspark().SparkContext.getOrCreate(configuration)
+    artifact_directory.place_below(context._jvm, settings.work_directory)
+    return pyspark("sql").SparkSession.builder.config(conf=configuration).getOrCreate()
+
+
 def _attached(settings: SessionSettings) -> SparkSession:
     """Return a session in the JVM that has started this process, which has all properties."""
     configuration = pyspark().SparkConf(loadDefaults=False)
     configuration.set("spark.sql.warehouse.dir", str(settings.work_directory / "warehouse"))
     try:
-        return pyspark("sql").SparkSession.builder.config(conf=configuration).getOrCreate()
+        return _session(configuration, settings)
     except Exception as error:  # the JVM may be gone
         raise SparkUnavailableError(f"the session did not start: {error}") from error
 
