@@ -6,7 +6,10 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from confluent_kafka import Consumer
+from confluent_kafka import Consumer, TopicPartition
+
+from barnabas.pipeline.delivery import epoch_markers
+from barnabas.pipeline.delivery.offset_metadata import OffsetMetadata
 
 from .conftest import Barnabas
 
@@ -100,3 +103,33 @@ def test_leaving_member_is_in_the_history(
     assert reasons[0].endswith("joined")
     assert reasons[-1].endswith("left")
     assert (told["state"], told["members"]) == ("empty", [])
+
+
+def test_group_of_a_pipelines_job_has_the_lag_of_its_positions(
+    barnabas: Barnabas, bootstrap: str, topic: str, group: str
+) -> None:
+    epochs = f"{topic}-epochs"
+    barnabas("topic", "create", epochs, "--partitions", "1")
+    for each in (topic, epochs):
+        barnabas("produce", each, "-f", "json", stdin=b'{"value": "v", "partition": 0}\n' * 5)
+    marker = epoch_markers.Marker(2, "query", "digest").encode()
+    position = OffsetMetadata(topic_id="id", position=4).encode()
+    reader = Consumer({"bootstrap.servers": bootstrap, "group.id": group})
+    reader.commit(
+        offsets=[
+            TopicPartition(topic, 0, 3, metadata=position),
+            TopicPartition(epochs, 0, 2, metadata=marker),
+        ],
+        asynchronous=False,
+    )
+    reader.close()
+    (told,) = barnabas("group", "describe", group, "--json").data
+    assert told["lag"] == 1
+    found = {p["topic"]: (p["offset"], p["end"], p["lag"]) for p in told["partitions"]}
+    assert found == {topic: (3, 5, 1), epochs: (2, None, None)}
+    shown = barnabas("group", "describe", group)
+    (line,) = [line for line in shown.lines if line.startswith(epochs)]
+    assert line.split()[1:5] == ["0", "2", "-", "-"]
+    barnabas("group", "reset-offsets", group, "--to", "earliest")
+    (told,) = barnabas("group", "describe", group, "--json").data
+    assert {p["topic"]: p["offset"] for p in told["partitions"]} == {topic: 0, epochs: 2}

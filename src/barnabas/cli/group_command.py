@@ -81,7 +81,10 @@ def _squeezed(state: str) -> str:
 
 
 class Progress(NamedTuple):
-    """The position of a group in one partition; None when it never committed."""
+    """The position of a group in one partition; None when it never committed.
+
+    The marker of a pipeline's job is an epoch's number, not a position: it has no end and no lag.
+    """
 
     topic: str
     partition: int
@@ -89,15 +92,10 @@ class Progress(NamedTuple):
     end: int | None
     member: str | None
     host: str | None
+    # The number of records between the position and the end.
+    lag: int | None
     # Seconds since the oldest unread record was written; 0 when all are read.
     behind: float | None = None
-
-    @property
-    def lag(self) -> int | None:
-        """The number of records between the committed offset and the end."""
-        if self.offset is None or self.end is None:
-            return None
-        return max(0, self.end - self.offset)
 
 
 @group.command()
@@ -178,7 +176,7 @@ def _described_group(client: Client, name: str, *, history: bool) -> dict[str, A
             }
             for member in found.members
         ],
-        "partitions": [{**one._asdict(), "lag": one.lag} for one in partitions],
+        "partitions": [one._asdict() for one in partitions],
         **({"rebalances": _rebalances(client, name, found)} if history else {}),
     }
 
@@ -198,14 +196,35 @@ def _described(client: Client, name: str) -> Any:
     return client.wait(future, f"group {name}")
 
 
-def _committed(client: Client, name: str) -> dict[Place, int]:
+class Committed(NamedTuple):
+    """The offset that a group has committed for a partition."""
+
+    offset: int
+    position: int | None
+    """Where the group continues; None when the offset is a marker of a pipeline's job."""
+
+
+def _committed(client: Client, name: str) -> dict[Place, Committed]:
     from confluent_kafka import ConsumerGroupTopicPartitions
 
     (future,) = client.admin.list_consumer_group_offsets(
         [ConsumerGroupTopicPartitions(name)]
     ).values()
     answer = client.wait(future, f"group {name}")
-    return {(p.topic, p.partition): p.offset for p in answer.topic_partitions if p.offset >= 0}
+    return {
+        (p.topic, p.partition): Committed(p.offset, _position(p.offset, p.metadata))
+        for p in answer.topic_partitions
+        if p.offset >= 0
+    }
+
+
+def _position(offset: int, metadata: str | None) -> int | None:
+    """Return where a group continues: jobs note it when control records follow the offset."""
+    from barnabas.pipeline.delivery import epoch_markers, offset_metadata
+
+    if epoch_markers.is_marker(metadata):
+        return None
+    return max(offset, offset_metadata.decode(metadata).position)
 
 
 def _offsets(client: Client, places: Iterable[Place], spec: Any) -> dict[Place, int]:
@@ -232,14 +251,20 @@ def _progress(client: Client, name: str, found: Any) -> list[Progress]:
         for p in member.assignment.topic_partitions
     }
     places = sorted({*committed, *owners})
-    ends = _offsets(client, places, admin_kinds().OffsetSpec.latest())
+    markers = {place for place, each in committed.items() if each.position is None}
+    ends = _offsets(
+        client,
+        [place for place in places if place not in markers],
+        admin_kinds().OffsetSpec.latest(),
+    )
     found_here = [
         Progress(
             *place,
-            committed.get(place),
+            committed[place].offset if place in committed else None,
             ends.get(place),
             owners[place].member_id if place in owners else None,
             owners[place].host if place in owners else None,
+            _lag(committed.get(place), ends.get(place)),
         )
         for place in places
     ]
@@ -253,6 +278,12 @@ def _progress(client: Client, name: str, found: Any) -> list[Progress]:
         else one
         for one in found_here
     ]
+
+
+def _lag(committed: Committed | None, end: int | None) -> int | None:
+    if committed is None or committed.position is None or end is None:
+        return None
+    return max(0, end - committed.position)
 
 
 def _oldest_unread(client: Client, lagging: list[Progress]) -> dict[Place, int]:
@@ -337,7 +368,11 @@ def reset_offsets(
     members = _described(client, name).members
     if members:
         raise CliError(f"group {name} has {counted(len(members), 'member')}; stop them first")
-    committed = _committed(client, name)
+    committed = {
+        place: each.offset
+        for place, each in _committed(client, name).items()
+        if each.position is not None
+    }
     places = _places(client, topics) if topics else sorted(committed)
     if not places:
         raise CliError(f"group {name} has no offsets; name the topics with --topic")

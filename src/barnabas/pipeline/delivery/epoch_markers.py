@@ -54,6 +54,12 @@ def decode(offset: int, metadata: str | None) -> Marker | None:
         return Marker(offset, "", "")
 
 
+def is_marker(metadata: str | None) -> bool:
+    """True for the metadata of a marker; other offsets of a group are positions."""
+    found = decode(0, metadata)
+    return found is not None and bool(found.query_id and found.digest)
+
+
 def digest_of(offsets_file: bytes) -> str:
     """Return the digest of the checkpoint's file with the input of an epoch."""
     return hashlib.sha256(offsets_file).hexdigest()[:32]
