@@ -89,11 +89,17 @@ class ConnectWorker:
         return "\n".join(self.log_file.read_text(errors="replace").splitlines()[-lines:])
 
     def ask(
-        self, method: str, path: str, body: Any = None, *, raw: bytes | None = None
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        raw: bytes | None = None,
+        accept: str = "application/json",
     ) -> Response:
         """Return the response to a request; `raw` is a body that need not be JSON."""
         data = raw if raw is not None or body is None else json.dumps(body).encode()
-        headers = {"Content-Type": "application/json", "Accept": "application/json"}
+        headers = {"Content-Type": "application/json", "Accept": accept}
         request = urllib.request.Request(self.url + path, data, headers, method=method)
         try:
             with urllib.request.urlopen(request, timeout=60) as answer:

@@ -15,6 +15,16 @@ SINK = "org.apache.kafka.connect.file.FileStreamSinkConnector"
 OURS = "Barnabas"
 """The group of properties that Java's Connect does not have."""
 
+ACCEPTS = (
+    "", "text/plain", "text/html", "text/*", "application/*", "application/xml", "*/*", "garbage",
+    "APPLICATION/JSON", "application/json;q=0", "text/html, application/json;q=0.5",
+    "text/plain, */*;q=0.1",
+)  # fmt: skip
+OPTIONS_PATHS = (
+    "/", "/connectors", "/nothing/here", "/connectors/none/status", "/connectors/none/config",
+    "/connector-plugins/FileStreamSink/config/validate",
+)  # fmt: skip
+
 
 class Step(NamedTuple):
     """The response to one request."""
@@ -49,6 +59,7 @@ class Script:
         self.input.write_text("".join(f"line {number}\n" for number in range(10)))
         for part in (
             self.about_the_worker,
+            self.negotiation,
             self.invalid,
             self.validation,
             self.creation,
@@ -75,6 +86,20 @@ class Script:
         self.ask("unknown plugin", "GET", "/connector-plugins/Nothing/config")
         for name in ("StringConverter", "JsonConverter", "SimpleHeaderConverter"):
             self.ask(f"plugin {name}", "GET", f"/connector-plugins/{name}/config")
+
+    def negotiation(self) -> None:
+        for accept in ACCEPTS:
+            self.ask(f"accept {accept}", "GET", "/connectors", accept=accept)
+        self.ask("accept on an unknown path", "GET", "/nothing/here", accept="text/plain")
+        self.ask("accept with a wrong method", "PUT", "/connectors", accept="text/plain")
+        for verb, path in (("POST", ""), ("DELETE", "/missing"), ("PUT", "/missing/pause")):
+            self.ask(f"accept of {verb}", verb, f"/connectors{path}", {}, accept="text/plain")
+        for path in OPTIONS_PATHS:
+            self.ask(f"options {path}", "OPTIONS", path)
+        for version in ("1", "latest", "[1,2)", "", "abc"):
+            path = f"/connector-plugins/FileStreamSink/config?version={version}"
+            self.ask(f"version {version} of a plugin", "GET", path)
+        self.ask("version of no plugin", "GET", "/connector-plugins/No/config?version=1")
 
     def invalid(self) -> None:
         path = "/connectors"

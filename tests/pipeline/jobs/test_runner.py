@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
+from http.client import HTTPConnection, HTTPResponse
 from pathlib import Path
 
 import pytest
@@ -51,6 +52,49 @@ def create(runner: LiveRunner, name: str = "c", **more: str) -> None:
     config = sink(**{"file": f"/tmp/none-{name}", **more})
     status, body = runner.ask("POST", "/connectors", {"name": name, "config": config})
     assert status == 201, body
+
+
+def test_client_that_takes_no_json_is_refused(runner: LiveRunner) -> None:
+    taken = ("", "application/*", "application/json;q=0", "text/html, */*;q=0.1")
+    for accept in ("text/plain", "text/*", *taken):
+        given = {"Accept": accept}
+        status = 200 if accept in taken else 406
+        assert asked(runner, "GET", "/connectors", given).status == status, accept
+        assert asked(runner, "GET", "/nothing", given).status == 404
+        assert asked(runner, "PUT", "/connectors", given).status == 405
+
+
+def test_options_of_a_path_are_its_methods(runner: LiveRunner) -> None:
+    for path, allowed in {
+        "/connectors": "GET,HEAD,OPTIONS,POST",
+        "/connectors/none/config": "GET,HEAD,OPTIONS,PATCH,PUT",
+        "/connector-plugins/FileStreamSink/config/validate": "OPTIONS,PUT",
+    }.items():
+        found = asked(runner, "OPTIONS", path, {})
+        assert (found.status, found.headers["Allow"]) == (200, allowed)
+    assert asked(runner, "OPTIONS", "/nothing", {}).status == 404
+
+
+def test_plugin_of_another_version_is_refused(runner: LiveRunner) -> None:
+    path = "/connector-plugins/FileStreamSink/config?version="
+    status, body = runner.ask("GET", f"{path}99")
+    assert (status, "matches the version range [99,99], available" in body["message"]) == (
+        400,
+        True,
+    )
+    assert runner.ask("GET", f"{path}latest")[0] == 200
+    assert runner.ask("GET", f"{path}(0,99)")[0] == 200
+    assert runner.ask("GET", "/connector-plugins/None/config?version=99")[0] == 404
+
+
+def asked(runner: LiveRunner, method: str, path: str, headers: dict[str, str]) -> HTTPResponse:
+    """Return the response to a request with these headers only."""
+    connection = HTTPConnection(runner.url.removeprefix("http://"), timeout=60)
+    connection.request(method, path, headers=headers)
+    response = connection.getresponse()
+    response.read()
+    connection.close()
+    return response
 
 
 def test_created_job_runs_with_its_plan(runner: LiveRunner) -> None:

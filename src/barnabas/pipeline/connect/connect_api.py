@@ -2,7 +2,7 @@
 
 import json
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final, Protocol
 from urllib.parse import unquote_to_bytes
 
@@ -15,7 +15,7 @@ from barnabas.client import ClientError
 from barnabas.http import Application
 from barnabas.http.asgi import Receive, Scope, Send
 from barnabas.pipeline.connect import connector_handlers, runner_handlers, view_handlers
-from barnabas.pipeline.connect.connect_calls import ROUTES, Answer, ConnectCall
+from barnabas.pipeline.connect.connect_calls import OK, ROUTES, Answer, ConnectCall
 from barnabas.pipeline.connect.connector_service import ConnectorService
 from barnabas.pipeline.connect.request_forwarding import RequestForwarding
 from barnabas.pipeline.connect.rest_errors import ConnectRestError, NotActiveError, bad_request
@@ -30,6 +30,7 @@ logger = logging.getLogger(__name__)
 _HANDLERS: Final = (connector_handlers, runner_handlers, view_handlers)
 """Imported for their routes."""
 _JSON: Final = "application/json"
+_JSON_RANGES: Final = frozenset({_JSON, "application/*", "*/*", "*"})
 _NOT_JSON: Final = "HTTP 415 Unsupported Media Type: send the header Content-Type: application/json"
 _UNWRITTEN: Final = (
     "Failed to write to config topic; this may be due to a transient error and the request can be "
@@ -120,10 +121,13 @@ class ConnectApi:
         method = "GET" if request.method == "HEAD" else request.method
         found = [(each, each.places(segments)) for each in ROUTES]
         matching = [(each, places) for each, places in found if places is not None]
+        if matching and method == "OPTIONS":
+            return Answer(OK, headers={"Allow": _allowed(each.method for each, _ in matching)})
         for each, places in matching:
             if each.method == method:
                 body = await _read_body(request)
                 _check_type(request, body)
+                _check_accepts_json(request)
                 if each.needs_store:
                     self._context.service.check_ready()
                 query = list(request.query_params.multi_items())
@@ -160,6 +164,20 @@ def _check_type(request: Request, body: bytes) -> None:
     given = request.headers.get("content-type", _JSON)
     if body and given.partition(";")[0].strip().lower() != _JSON:
         raise ConnectRestError(415, _NOT_JSON)
+
+
+def _check_accepts_json(request: Request) -> None:
+    """Raise ConnectRestError (406) for a client that takes no JSON; weights do not matter."""
+    ranges = ",".join(request.headers.getlist("accept")).split(",")
+    kinds = {each.partition(";")[0].strip().lower() for each in ranges}
+    if kinds != {""} and kinds.isdisjoint(_JSON_RANGES):
+        raise ConnectRestError(406, "HTTP 406 Not Acceptable")
+
+
+def _allowed(methods: Iterable[str]) -> str:
+    """Return the methods of a path as the header Allow lists them."""
+    found = {*methods, "OPTIONS"}
+    return ",".join(sorted(found | {"HEAD"} if "GET" in found else found))
 
 
 async def _read_body(request: Request) -> bytes:

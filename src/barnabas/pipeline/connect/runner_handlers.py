@@ -1,8 +1,10 @@
 """Handlers about the runner itself: version, health, plug-ins, loggers, progress of all jobs."""
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 from barnabas import __version__
+from barnabas.pipeline.connect import version_range
 from barnabas.pipeline.connect.config_def import ConfigDef
 from barnabas.pipeline.connect.connect_calls import NO_CONTENT, OK, Answer, ConnectCall, route
 from barnabas.pipeline.connect.connector_definitions import connector_definition
@@ -83,6 +85,7 @@ async def get_plugin_config(call: ConnectCall) -> Answer:
         plugin = registry.find(name, *PluginKind)
     except PluginNotFoundError:
         raise not_found(f"Unknown plugin {name}.") from None
+    _check_version(plugin, call.texts("version"))
     definition: ConfigDef = plugin.load()().config()
     if plugin.kind in CONNECTORS:
         defaults = {"connector.plugin.version": plugin.version}
@@ -90,6 +93,16 @@ async def get_plugin_config(call: ConnectCall) -> Answer:
         missing = [key for key in base.keys.values() if key.name not in definition.keys]
         definition = definition.extended(missing)
     return Answer(OK, [key.to_json() for key in definition.keys.values()])
+
+
+def _check_version(plugin: Plugin, wanted: Sequence[str]) -> None:
+    """Raise ConnectRestError (400) when the plug-in does not have the version of a request."""
+    if wanted and not version_range.includes(wanted[0], plugin.version):
+        shown = version_range.as_range(wanted[0])
+        raise bad_request(
+            f"Plugin {plugin.class_name} not found that matches the version range {shown}, "
+            f"available versions: [{plugin.version}]"
+        )
 
 
 @route("PUT /connector-plugins/{plugin}/config/validate", needs_store=False)
