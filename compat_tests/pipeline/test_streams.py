@@ -80,6 +80,12 @@ class Records:
     def position(self, group: str, topic: str) -> int:
         return self.committed(group, topic).offset
 
+    def commit(self, group: str, topic: str, offset: int) -> None:
+        """Commit an offset of a topic's only partition."""
+        consumer = Consumer({"bootstrap.servers": self._bootstrap, "group.id": group})
+        consumer.commit(offsets=[TopicPartition(topic, 0, offset)], asynchronous=False)
+        consumer.close()
+
     def committed(self, group: str, topic: str) -> TopicPartition:
         """Return the committed offset of a topic's only partition."""
         consumer = Consumer({"bootstrap.servers": self._bootstrap, "group.id": group})
@@ -126,6 +132,22 @@ def test_stateless_app_filters_and_maps_each_record_once(app, records, topics) -
     assert {each.key() for each in found} == {b"U0", b"U1"}
     assert json.loads(found[0].value()).keys() == {"who", "where", "key"}
     assert {each.timestamp()[1] for each in found} == {each[2] for each in expected}
+
+
+def test_instance_behind_another_one_does_not_move_the_position_back(app, records, topics) -> None:
+    """Both would write the records between again."""
+    source, target = topics.create("in"), topics.create("out")
+    behind = app()
+    query = behind.write(behind.topic(source), target)
+    records.send(source, ("k", "0"))
+    behind.start()
+    records.await_count(target, 1, query)
+    records.commit(query.name, source, 5)  # as another instance with the same name does
+    records.send(source, *[("k", str(number)) for number in (1, 2, 3)])
+    eventually(lambda: query.progress().skipped == 3)
+    assert records.position(query.name, source) == 5
+    records.send(source, ("k", "4"), ("k", "5"))
+    assert [each.value() for each in records.await_count(target, 2, query)] == [b"0", b"5"]
 
 
 SERDES = [

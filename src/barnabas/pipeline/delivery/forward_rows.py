@@ -41,6 +41,8 @@ def _run(plan: TaskPlan, first: FrameRows, others: Iterable[FrameRows]) -> Figur
                     is_permanent=True,
                 )
             _write(plan, current, rows)
+        # Another instance of the job may be ahead: from an earlier position both would write again.
+        current.following[where] = max(current.following[where], current.committed(where))
     return current.figures
 
 
