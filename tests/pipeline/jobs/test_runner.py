@@ -54,6 +54,19 @@ def create(runner: LiveRunner, name: str = "c", **more: str) -> None:
     assert status == 201, body
 
 
+def test_topic_that_did_not_exist_is_in_the_jobs_log(runner: LiveRunner) -> None:
+    async def create_read() -> None:
+        async with open_client({"bootstrap.servers": runner.bootstrap}) as client:
+            await create_topic(client, "is-there")
+
+    trio.run(create_read)
+    create(runner, topics="is-there,misspelled")
+    runner.wait_states("c", "RUNNING", "RUNNING")
+    lines = runner.ask("GET", "/connectors/c/logs")[1]
+    found = [each["message"] for each in lines if "check its name" in each["message"]]
+    assert [line.rpartition("topic=")[2] for line in found] == ["misspelled"]
+
+
 def test_client_that_takes_no_json_is_refused(runner: LiveRunner) -> None:
     taken = ("", "application/*", "application/json;q=0", "text/html, */*;q=0.1")
     for accept in ("text/plain", "text/*", *taken):

@@ -7,6 +7,7 @@ matches, as Java's Connect does (KIP-158). That holds for topics that the tasks'
 name; others are left to the broker.
 """
 
+import logging
 import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import Final
@@ -17,8 +18,10 @@ from barnabas.client import KafkaClient
 from barnabas.client.admin_calls import create_topic
 from barnabas.pipeline.connect.config_types import ConfigValueError
 from barnabas.pipeline.delivery.job_plan import JobPlan
-from barnabas.protocol.errors import ErrorCode, KafkaError
+from barnabas.protocol.errors import ErrorCode, KafkaError, error_code
 from barnabas.protocol.messages.metadata import MetadataRequest, MetadataResponse
+
+logger = logging.getLogger(__name__)
 
 _PREFIX: Final = "topic.creation."
 _DEFAULT: Final = "default"
@@ -41,7 +44,8 @@ async def prepare_topics(client: KafkaClient, plan: JobPlan, known: Collection[s
     ConfigValueError for bad settings.
     """
     if not plan.kind.is_source:
-        await _request_topics(client, [name for name in plan.topics if name not in known])
+        wanted = [name for name in plan.topics if name not in known]
+        await _request_topics(client, plan.name, wanted)
         return
     for topic in source_topics(plan):
         settings = creation_of(topic, plan.properties)
@@ -49,11 +53,32 @@ async def prepare_topics(client: KafkaClient, plan: JobPlan, known: Collection[s
             await _create(client, topic, settings)
 
 
-async def _request_topics(client: KafkaClient, topics: Sequence[str]) -> None:
+async def _request_topics(client: KafkaClient, job: str, topics: Sequence[str]) -> None:
+    """Have the broker create the topics that do not exist, and log which these are."""
+    if not topics:
+        return
+    missing = await _missing(client, topics, creates=False)
+    for name in missing:
+        logger.warning(
+            "topic did not exist when the job started, check its name: the broker creates it with "
+            "auto.create.topics.enable=true job=%s topic=%s",
+            job,
+            name,
+        )
+    if missing:
+        await _missing(client, missing, creates=True)
+
+
+async def _missing(client: KafkaClient, topics: Sequence[str], *, creates: bool) -> list[str]:
+    """Return the topics that do not exist; the broker may create them then."""
     wanted = [MetadataRequest.MetadataRequestTopic(name=name) for name in topics]
-    if wanted:
-        request = MetadataRequest(topics=wanted, allow_auto_topic_creation=True)
-        await client.ask_any(request, MetadataResponse)
+    request = MetadataRequest(topics=wanted, allow_auto_topic_creation=creates)
+    found = await client.ask_any(request, MetadataResponse)
+    return [
+        topic.name
+        for topic in found.topics
+        if topic.name and error_code(topic.error_code) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    ]
 
 
 async def _create(client: KafkaClient, topic: str, settings: TopicCreation) -> None:
