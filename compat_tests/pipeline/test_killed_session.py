@@ -1,4 +1,4 @@
-"""A Spark session whose JVM is killed leaves nothing in the working directory."""
+"""Sessions of Spark in their own processes: what a killed one leaves, and one that comes again."""
 
 import os
 import signal
@@ -25,6 +25,31 @@ assert session.range(3).count() == 3
 print(session._jvm.java.lang.ProcessHandle.current().pid(), flush=True)
 sys.stdin.read()
 """
+
+# As in a runner of spark-submit: the JVM runs, and has the properties.
+SUBMITTED = """
+import sys
+from pathlib import Path
+from pyspark import SparkContext
+from barnabas.pipeline.spark.session import SessionSettings, SparkProcess
+
+SparkContext._ensure_initialized()
+for _ in range(2):
+    process = SparkProcess.start(SessionSettings(Path(sys.argv[1]), is_submitted=True))
+    assert process.session.range(3).count() == 3
+    assert process.session.sparkContext.master == "local[1]"
+    process.session.stop()
+"""
+
+
+def test_submitted_session_that_ended_starts_again_with_its_properties(tmp_path: Path) -> None:
+    environment = {**setup.environment(), "PYSPARK_SUBMIT_ARGS": "--master local[1] pyspark-shell"}
+    command = [sys.executable, "-c", SUBMITTED, str(tmp_path / "scratch")]
+    found = subprocess.run(
+        command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+    )
+    assert found.returncode == 0, found.stderr
+    assert not (tmp_path / "artifacts").exists()
 
 
 def test_killed_session_leaves_the_working_directory_clean(tmp_path: Path) -> None:

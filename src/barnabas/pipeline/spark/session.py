@@ -177,7 +177,8 @@ class SparkProcess:
 
 def _session(configuration: Any, settings: SessionSettings) -> SparkSession:
     """Return a session, in a JVM that keeps its files below the work directory."""
-    context = pyspark().SparkContext.getOrCreate(configuration)
+    given = pyspark().SparkConf()  # has the properties of spark-submit
+    context = pyspark().SparkContext.getOrCreate(given.setAll(configuration.getAll()))
     artifact_directory.place_below(context._jvm, settings.work_directory)
     return pyspark("sql").SparkSession.builder.config(conf=configuration).getOrCreate()
 
