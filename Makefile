@@ -3,6 +3,7 @@
 #   make test     lint, types, import directions and the tests in tests/
 #   make compat   real clients, Kafka's Java tools and Spark against a node (SIZE_MB=50)
 #                 (its two parts: compat-clients with the clusters, and compat-pipelines)
+#   make compat-stalls   the same while its processes are paused at random, as on a busy machine
 #   make compat-kafka   the same suite against Apache Kafka 4.3.0, which validates the suite
 #   make compat-rust   build Rust's client of schema registries, and run its test (2 minutes)
 #   make bench    measurements, compared with Apache Kafka when Java and Maven are installed
@@ -60,7 +61,7 @@ SEEDS ?= 10000
 SIZE_MB ?= 50
 WORKERS ?= 2
 
-.PHONY: run test lint unit compat compat-clients compat-pipelines compat-kafka compat-rust bench \
+.PHONY: run test lint unit compat compat-stalls compat-clients compat-pipelines compat-kafka compat-rust bench \
   bench-pipeline bench-scale docs fuzz soak sim \
   sim-mistakes sim-coverage \
   registry-soak bench-registry connect-oracle streams-parity ladder ladder-short ladder-partitions bench-nodes \
@@ -83,6 +84,9 @@ unit: $(DEV)
 # Both parts wait more than they compute, so they run at the same time. Code 5: ARGS selects no test.
 compat: $(DEV) $(SPARK) $(JARS) $(FLINK) $(CONNECTORS) $(NODE) $(GO)
 	$(MAKE) --no-print-directory --output-sync=line -j2 compat-clients compat-pipelines
+
+compat-stalls: $(DEV)
+	$(BIN)/python -m compat_tests.stalls $(MAKE) --no-print-directory compat
 
 compat-clients: $(DEV) $(SPARK) $(JARS) $(FLINK) $(NODE) $(GO)
 	$(COMPAT) compat_tests --ignore=$(PIPELINE_TESTS) $(ARGS) || test $$? -eq 5
