@@ -150,6 +150,42 @@ def test_instance_behind_another_one_does_not_move_the_position_back(app, record
     assert [each.value() for each in records.await_count(target, 2, query)] == [b"0", b"5"]
 
 
+GROUPS: list[tuple[Callable[[ks.Stream], ks.Table], Callable[[ks.Stream], ks.Table], str]] = [
+    (
+        lambda clicks: clicks.group_by("user").count(),
+        lambda clicks: clicks.group_by("url").count(),
+        "by value.user' in the state and '.*by value.url' in the query",
+    ),
+    (
+        lambda clicks: clicks.group_by_key().reduce(max),
+        lambda clicks: clicks.group_by("url").reduce(max),
+        "keys is 'key' in the state and 'value.url' in the query",
+    ),
+]
+
+
+@pytest.mark.parametrize(("before", "after", "difference"), GROUPS, ids=["count", "reduce"])
+def test_state_of_other_groups_is_refused(app, records, topics, before, after, difference) -> None:
+    """Both groups are texts, so Spark would take the one for the other."""
+    source, target = topics.create("clicks"), topics.create("out")
+    records.send(source, ("k", {"user": "ann", "url": "/", "ms": 1}))
+    first = app()
+    read = first.topic(source, key=ks.String(), value=CLICK)
+    query = first.write(before(read), target)
+    first.start()
+    records.await_count(target, 1, query)
+    first.stop()
+    same = app(first.name)
+    read = same.topic(source, key=ks.String(), value=CLICK).filter("url <> '/health'")
+    same.write(before(read), target)
+    same.start()
+    same.stop()
+    other = app(first.name)
+    other.write(after(other.topic(source, key=ks.String(), value=CLICK)), target)
+    with pytest.raises(ks.StreamFailedError, match=difference):
+        other.start()
+
+
 SERDES = [
     (ks.String(), "STRING", ["", "äö", None], [b"", "äö".encode(), None]),
     (ks.Bytes(), "BINARY", [b"\xff\x00", None], [b"\xff\x00", None]),

@@ -20,7 +20,7 @@ from barnabas.pipeline.delivery.job_plan import REBUILD
 from barnabas.pipeline.delivery.spark_library import DataFrame, pyspark
 from barnabas.pipeline.delivery.task_failures import refused
 
-_FORMAT: Final = 1
+_FORMAT: Final = 2
 _UNNAMED: Final = re.compile(
     r"#\d+L?|@[0-9a-f]{5,}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|-T\d+ms"
 )
@@ -33,6 +33,11 @@ _GAP: Final = re.compile(r" \+ cast\(([^()]*) as interval\)")
 _US: Final = 1_000
 _FIELDS_MAX: Final = 10_000
 _WINDOWS: Final = ("window", "session_window")
+_KEYS: Final = ("key", "_group", "_by", "_on", "_left_key", "_right_key")
+"""The columns by which operators of streams keep state."""
+_LIVE: Final = re.compile(r"^CASE WHEN (?:_kept|isnull\(_error\)) THEN (.*) END$", re.DOTALL)
+"""A key, which is null in rows that are not processed."""
+_KERNEL_COLUMNS: Final = {"key", "value", "timestamp_ms", "side"}
 
 
 @attrs.frozen
@@ -75,11 +80,13 @@ def of_frame(frame: DataFrame, output_mode: str) -> QueryVersion:
     The code of a user's Python functions is not seen, only their names.
     """
     nodes = frame_sources.plan_nodes(frame)
-    windows = _windows(nodes)
-    stateful = [_shown(node, windows) for node in nodes if frame_sources.keeps_state(node)]
+    names = {**_keys(nodes), **_windows(nodes)}
+    stateful = [_shown(node, names) for node in nodes if frame_sources.keeps_state(node)]
     sources = frame_sources.source_names(frame)
     parts = {"sources": ", ".join(sources), "output mode": output_mode}
     parts |= {f"state {number}": text for number, text in enumerate(reversed(stateful), 1)}
+    if keys := [key for node in nodes for key in _kernel_keys(node, names)]:
+        parts["keys"] = ", ".join(reversed(keys))
     inner = [_text(node) for node in nodes if int(node.children().size()) > 0]
     return QueryVersion(parts, _digest([sources, inner]), str(pyspark("version").__version__))
 
@@ -122,41 +129,91 @@ def _quoted(text: str | None) -> str:
     return "absent" if text is None else f"'{text}'"
 
 
-def _shown(node: Any, windows: Mapping[int, str]) -> str:
+def _shown(node: Any, names: Mapping[int, str]) -> str:
     """Return the text of an operator with state."""
     name = str(node.nodeName())
     if name == "Aggregate":
-        groups = ", ".join(_expressions(node.groupingExpressions(), windows))
-        results = ", ".join(_results(node, windows))
+        groups = ", ".join(_expressions(node.groupingExpressions(), names))
+        results = ", ".join(_results(node, names))
         return f"aggregate of {results} by {groups}"
     if name == "Join":
-        return f"join {_text(node).removeprefix('Join ')}"
+        found = node.condition()
+        columns = _attributes(found.get()) if found.isDefined() else ()
+        keys = [_expression(each, names) for each in columns if int(each.exprId().id()) in names]
+        return " of ".join([f"join {_text(node).removeprefix('Join ')}", *dict.fromkeys(keys)])
     if name.startswith("Deduplicate"):
-        keys = ", ".join(_expressions(node.keys(), windows))
+        keys = ", ".join(_expressions(node.keys(), names))
         return f"deduplication by {keys}"
     return name
 
 
-def _results(node: Any, windows: Mapping[int, str]) -> Iterator[str]:
+def _results(node: Any, names: Mapping[int, str]) -> Iterator[str]:
     """Yield the aggregates, without the groups, with their types and without their names."""
-    groups = set(_expressions(node.groupingExpressions(), windows))
+    groups = set(_expressions(node.groupingExpressions(), names))
     for each in _items(node.aggregateExpressions()):
         inner = each.child() if str(each.nodeName()) == "Alias" else each
-        text = _expression(inner, windows)
+        text = _expression(inner, names)
         if text not in groups:
             yield f"{text} {inner.dataType().simpleString()}"
 
 
-def _expressions(sequence: Any, windows: Mapping[int, str]) -> list[str]:
-    return [_expression(each, windows) for each in _items(sequence)]
+def _expressions(sequence: Any, names: Mapping[int, str]) -> list[str]:
+    return [_expression(each, names) for each in _items(sequence)]
 
 
-def _expression(expression: Any, windows: Mapping[int, str]) -> str:
+def _expression(expression: Any, names: Mapping[int, str]) -> str:
     if str(expression.nodeName()) == "AttributeReference":
-        window = windows.get(int(expression.exprId().id()))
-        if window is not None:
-            return window
+        name = names.get(int(expression.exprId().id()))
+        if name is not None:
+            return name
     return _UNNAMED.sub("", str(expression.toString()))
+
+
+def _keys(nodes: Sequence[Any]) -> dict[int, str]:
+    """Return the expressions that keys are, by the ids of their columns.
+
+    A column that only renames another one stands for that one's expression.
+    """
+    made = {
+        int(each.exprId().id()): each
+        for node in nodes
+        if str(node.nodeName()) == "Project"
+        for each in _items(node.projectList())
+        if str(each.nodeName()) == "Alias"
+    }
+    found: dict[int, str] = {}
+    for number, alias in made.items():
+        if str(alias.name()) in _KEYS:
+            inner = alias.child()
+            while str(inner.nodeName()) == "AttributeReference":
+                origin = made.get(int(inner.exprId().id()))
+                if origin is None:
+                    break
+                inner = origin.child()
+            text = _UNNAMED.sub("", str(inner.toString()))
+            found[number] = _LIVE.sub(r"\1", text)
+    return found
+
+
+def _kernel_keys(node: Any, names: Mapping[int, str]) -> Iterator[str]:
+    """Yield the keys of rows that go into a kernel, which sees their bytes only."""
+    if str(node.nodeName()) != "Project":
+        return
+    made = {str(each.name()): each for each in _items(node.projectList())}
+    is_input = made.keys() >= _KERNEL_COLUMNS and "bucket_key" not in made
+    if not is_input or str(made["side"].nodeName()) != "Alias":
+        return
+    columns = [*_attributes(made["key"]), *_attributes(made["value"])]
+    numbers = [int(each.exprId().id()) for each in columns]
+    yield " and ".join(dict.fromkeys(names[each] for each in numbers if each in names))
+
+
+def _attributes(expression: Any) -> Iterator[Any]:
+    """Yield the columns in an expression."""
+    if str(expression.nodeName()) == "AttributeReference":
+        yield expression
+    for each in _items(expression.children()):
+        yield from _attributes(each)
 
 
 def _windows(nodes: Sequence[Any]) -> dict[int, str]:
