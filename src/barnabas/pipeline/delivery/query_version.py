@@ -34,7 +34,7 @@ _US: Final = 1_000
 _FIELDS_MAX: Final = 10_000
 _WINDOWS: Final = ("window", "session_window")
 _KEYS: Final = ("key", "_group", "_by", "_on", "_left_key", "_right_key")
-"""The columns by which operators of streams keep state."""
+"""The columns of the keys of a state, in operators of streams."""
 _LIVE: Final = re.compile(r"^CASE WHEN (?:_kept|isnull\(_error\)) THEN (.*) END$", re.DOTALL)
 """A key, which is null in rows that are not processed."""
 _KERNEL_COLUMNS: Final = {"key", "value", "timestamp_ms", "side"}
@@ -172,7 +172,7 @@ def _expression(expression: Any, names: Mapping[int, str]) -> str:
 def _keys(nodes: Sequence[Any]) -> dict[int, str]:
     """Return the expressions that keys are, by the ids of their columns.
 
-    A column that only renames another one stands for that one's expression.
+    A column that only renames another one stands for the expression of the other.
     """
     made = {
         int(each.exprId().id()): each
