@@ -60,6 +60,7 @@ def test_failure_of_a_connector_is_permanent_unless_it_is_retriable(
         ("KafkaError{code=TOPIC_AUTHORIZATION_FAILED}", True),
         ("org.apache.kafka.common.errors.SaslAuthenticationException: no", True),
         ("[MALFORMED_RECORD_IN_PARSING.WITHOUT_SUGGESTION] Malformed records: {}", True),
+        ("ModuleNotFoundError: No module named 'helper'", True),
         ("[USER_RAISED_EXCEPTION] no price SQLSTATE: P0001", True),
         ("[CAST_INVALID_INPUT] The value 'x' .. SQLSTATE: 22018", True),
         ("[KAFKA_DATA_LOSS.START_OFFSET_RESET] .. SQLSTATE: 22000", False),

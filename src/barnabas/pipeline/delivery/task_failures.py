@@ -48,6 +48,11 @@ _PERMANENT: Final = (
         "MALFORMED_RECORD_IN_PARSING",
         "a value is not of the type that the query declares, such as returns= of a function",
     ),
+    (
+        "ModuleNotFoundError: No module named",
+        "a worker lacks a Python module: install it on the hosts of the cluster, or send it with "
+        "spark.sparkContext.addPyFile(PATH)",
+    ),
     ("[USER_RAISED_EXCEPTION]", "an expression raised an error for a record"),
     (
         "CANNOT_LOAD_STATE_STORE",
