@@ -10,9 +10,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-from barnabas.pipeline.delivery import epochs_job
-from barnabas.pipeline.delivery.job_plan import JobKind, JobPlan, RunningJob
-from barnabas.pipeline.delivery.kafka_properties import SPARK_READER
+from barnabas.pipeline.delivery.epochs import epochs_job
+from barnabas.pipeline.delivery.plan.job_plan import JobKind, JobPlan, RunningJob
+from barnabas.pipeline.delivery.plan.kafka_properties import SPARK_READER
 from barnabas.pipeline.spark.engine import Engine
 from barnabas.pipeline.spark.session import SessionSettings
 

@@ -181,7 +181,7 @@ def start(
     engine: Any, bootstrap: str, source: str, target: str, differences: Mapping[str, Any]
 ) -> Any:
     """Start the job that copies."""
-    from barnabas.pipeline.delivery.job_plan import Guarantee
+    from barnabas.pipeline.delivery.plan.job_plan import Guarantee
     from bench.pipeline_engine import copy_plan
 
     plan = copy_plan(

@@ -13,7 +13,7 @@ from compat_tests.mariadb import MariadbServer
 from compat_tests.postgres import PostgresServer
 
 if TYPE_CHECKING:
-    from barnabas.pipeline.delivery.job_plan import JobFailure, RunningJob
+    from barnabas.pipeline.delivery.plan.job_plan import JobFailure, RunningJob
 
 WAIT_S = 120.0
 

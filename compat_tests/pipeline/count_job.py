@@ -8,10 +8,10 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
-from barnabas.pipeline.delivery import epochs_job
-from barnabas.pipeline.delivery.checkpoint_files import CheckpointFiles
-from barnabas.pipeline.delivery.job_plan import JobKind, JobPlan
-from barnabas.pipeline.delivery.task_failures import JobStartError
+from barnabas.pipeline.delivery.epochs import epochs_job
+from barnabas.pipeline.delivery.epochs.checkpoint_files import CheckpointFiles
+from barnabas.pipeline.delivery.plan.job_plan import JobKind, JobPlan
+from barnabas.pipeline.delivery.plan.task_failures import JobStartError
 from compat_tests.pipeline.conftest import eventually
 from compat_tests.pipeline.killed_job import read_committed
 

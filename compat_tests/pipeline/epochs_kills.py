@@ -26,8 +26,8 @@ def start_counts(engine: Any, settings: dict[str, Any]) -> Any:
     """Start the query that counts the records of each key."""
     from pyspark.sql import functions
 
-    from barnabas.pipeline.delivery import epochs_job
-    from barnabas.pipeline.delivery.job_plan import JobKind, JobPlan
+    from barnabas.pipeline.delivery.epochs import epochs_job
+    from barnabas.pipeline.delivery.plan.job_plan import JobKind, JobPlan
 
     fields = {**settings["plan"], "kind": JobKind.COPY, "topics": tuple(settings["plan"]["topics"])}
     plan = JobPlan(**fields)

@@ -12,8 +12,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from barnabas.pipeline.delivery.job_plan import JobKind, JobPlan
-from barnabas.pipeline.delivery.task_failures import JobStartError
+from barnabas.pipeline.delivery.plan.job_plan import JobKind, JobPlan
+from barnabas.pipeline.delivery.plan.task_failures import JobStartError
 from barnabas.pipeline.spark.engine import Engine
 from barnabas.pipeline.spark.session import SessionSettings
 

@@ -62,7 +62,7 @@ class SeveralJobs:
 
 def start_all(engine: Any, settings: dict[str, Any]) -> SeveralJobs:
     """Start a job for each format."""
-    from barnabas.pipeline.delivery.job_plan import JobKind, JobPlan
+    from barnabas.pipeline.delivery.plan.job_plan import JobKind, JobPlan
 
     jobs: list[Any] = []
     for kind in settings["paths"]:

@@ -23,7 +23,10 @@ from typing import Any
 import confluent_kafka
 
 from barnabas.pipeline.delivery import worker_tasks
-from barnabas.pipeline.delivery.transactional_producer import Transaction, TransactionalProducer
+from barnabas.pipeline.delivery.writing.transactional_producer import (
+    Transaction,
+    TransactionalProducer,
+)
 from barnabas.pipeline.spark import python_daemon
 
 POINTS = ("begun", "produced", "offsets-sent", "committed")

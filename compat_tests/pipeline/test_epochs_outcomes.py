@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from confluent_kafka.admin import NewTopic
 
-from barnabas.pipeline.delivery import epochs_removal
-from barnabas.pipeline.delivery.task_failures import JobStartError
+from barnabas.pipeline.delivery.epochs import epochs_removal
+from barnabas.pipeline.delivery.plan.task_failures import JobStartError
 from compat_tests import spark as setup
 from compat_tests.pipeline.conftest import failure_of
 from compat_tests.pipeline.count_job import PARTITIONS, CountJob, count_job

@@ -10,16 +10,16 @@ import pytest
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import NewPartitions
 
-from barnabas.pipeline.delivery import forward_job
-from barnabas.pipeline.delivery.job_plan import (
+from barnabas.pipeline.delivery.forward import forward_job
+from barnabas.pipeline.delivery.plan.job_plan import (
     Guarantee,
     JobKind,
     JobPlan,
     OnTrim,
     RecordPosition,
 )
-from barnabas.pipeline.delivery.offset_ranges import OffsetRange, to_read
-from barnabas.pipeline.delivery.task_failures import JobStartError
+from barnabas.pipeline.delivery.plan.offset_ranges import OffsetRange, to_read
+from barnabas.pipeline.delivery.plan.task_failures import JobStartError
 from compat_tests import spark as setup
 from compat_tests.pipeline.conftest import eventually, failure_of
 from compat_tests.pipeline.killed_job import read_committed

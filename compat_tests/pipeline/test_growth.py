@@ -11,10 +11,10 @@ from confluent_kafka import Producer
 
 from barnabas import streams as ks
 from barnabas.cli import submitted_runner
-from barnabas.pipeline.delivery import query_version
-from barnabas.pipeline.delivery.checkpoint_files import CheckpointFiles
-from barnabas.pipeline.delivery.job_plan import REBUILD, JobKind, JobPlan
-from barnabas.pipeline.delivery.task_failures import JobStartError
+from barnabas.pipeline.delivery.epochs import query_version
+from barnabas.pipeline.delivery.epochs.checkpoint_files import CheckpointFiles
+from barnabas.pipeline.delivery.plan.job_plan import REBUILD, JobKind, JobPlan
+from barnabas.pipeline.delivery.plan.task_failures import JobStartError
 from barnabas.pipeline.spark import jar_cache, submission
 from barnabas.pipeline.spark.session import SessionSettings
 from barnabas.pipeline.spark.submission import DeployMode, Submission

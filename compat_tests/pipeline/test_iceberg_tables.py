@@ -9,7 +9,7 @@ from typing import Any
 import attrs
 import pytest
 
-from barnabas.pipeline.delivery.task_failures import JobStartError
+from barnabas.pipeline.delivery.plan.task_failures import JobStartError
 from compat_tests import spark as setup
 from compat_tests.pipeline import test_lake_conversions as conversions
 from compat_tests.pipeline import test_spark_connectors as connectors

@@ -8,8 +8,8 @@ from typing import Any
 import attrs
 import pytest
 
-from barnabas.pipeline.delivery.job_plan import JobPlan
-from barnabas.pipeline.delivery.task_failures import JobStartError
+from barnabas.pipeline.delivery.plan.job_plan import JobPlan
+from barnabas.pipeline.delivery.plan.task_failures import JobStartError
 from compat_tests import spark as setup
 from compat_tests.pipeline import test_spark_connectors as connectors
 from compat_tests.pipeline.conftest import eventually

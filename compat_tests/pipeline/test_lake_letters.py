@@ -6,7 +6,7 @@ import attrs
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
-from barnabas.pipeline.delivery.job_plan import JobPlan
+from barnabas.pipeline.delivery.plan.job_plan import JobPlan
 from compat_tests import spark as setup
 from compat_tests.pipeline import test_lake_conversions as conversions
 from compat_tests.pipeline import test_spark_connectors as connectors

@@ -11,8 +11,8 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from barnabas.pipeline.connect.plugin_registry import PluginKind, plugin_registry
-from barnabas.pipeline.delivery.job_plan import JobKind, JobPlan, OnTrim, RecordPosition
-from barnabas.pipeline.delivery.task_failures import JobStartError
+from barnabas.pipeline.delivery.plan.job_plan import JobKind, JobPlan, OnTrim, RecordPosition
+from barnabas.pipeline.delivery.plan.task_failures import JobStartError
 from barnabas.pipeline.jobs.job_config import RunnerDefaults, job_plan
 from compat_tests import spark as setup
 from compat_tests.pipeline.conftest import eventually, failure_of

@@ -11,8 +11,9 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from barnabas import streams as ks
-from barnabas.pipeline.delivery import offset_metadata, offset_refresh
-from barnabas.pipeline.delivery.frame_sources import source_names
+from barnabas.pipeline.delivery.driver.frame_sources import source_names
+from barnabas.pipeline.delivery.forward import offset_refresh
+from barnabas.pipeline.delivery.plan import offset_metadata
 from barnabas.pipeline.streams.kernel_frames import BUCKETS_PROPERTY
 from compat_tests import spark as setup
 from compat_tests.pipeline.conftest import eventually

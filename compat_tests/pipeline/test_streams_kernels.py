@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from barnabas.pipeline.delivery.task_failures import TaskFailureError
+from barnabas.pipeline.delivery.plan.task_failures import TaskFailureError
 from barnabas.pipeline.streams.kernels.kernel_chain import Chain
 from barnabas.pipeline.streams.kernels.kernel_protocol import Kernel
 from barnabas.pipeline.streams.kernels.kernel_rows import Row, Side
@@ -322,8 +322,8 @@ class KernelQueries:
         return rows.select(*columns, functions.lit(int(side)).alias("side"))
 
     def write(self, name: str, frame: Any) -> None:
-        from barnabas.pipeline.delivery import epochs_job
-        from barnabas.pipeline.delivery.job_plan import JobKind, JobPlan
+        from barnabas.pipeline.delivery.epochs import epochs_job
+        from barnabas.pipeline.delivery.plan.job_plan import JobKind, JobPlan
 
         target = self.names[name]
         plan = JobPlan(target, 1, JobKind.COPY, self.bootstrap, target, target, target_topic=target)

@@ -19,7 +19,7 @@ from confluent_kafka import Consumer, Producer, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from barnabas import streams as ks
-from barnabas.pipeline.delivery.offset_metadata import url_safe
+from barnabas.pipeline.delivery.plan.offset_metadata import url_safe
 from compat_tests import spark as setup
 from compat_tests.pipeline.conftest import eventually
 from compat_tests.pipeline.killed_job import children, read_committed

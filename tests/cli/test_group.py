@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
-from barnabas.pipeline.delivery import epoch_markers
-from barnabas.pipeline.delivery.offset_metadata import OffsetMetadata
+from barnabas.pipeline.delivery.epochs import epoch_markers
+from barnabas.pipeline.delivery.plan.offset_metadata import OffsetMetadata
 
 from .conftest import Barnabas
 

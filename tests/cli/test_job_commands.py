@@ -21,7 +21,7 @@ from confluent_kafka import (
 from barnabas.cli import job_command
 from barnabas.cli.command_errors import CliError
 from barnabas.cli.main import run
-from barnabas.pipeline.delivery.job_plan import JobFailure
+from barnabas.pipeline.delivery.plan.job_plan import JobFailure
 from barnabas.testing import Node
 from tests.pipeline.jobs.live_runner import LiveRunner, eventually, live_runner
 

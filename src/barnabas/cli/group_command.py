@@ -220,7 +220,8 @@ def _committed(client: Client, name: str) -> dict[Place, Committed]:
 
 def _position(offset: int, metadata: str | None) -> int | None:
     """Return where a group continues: jobs note it when control records follow the offset."""
-    from barnabas.pipeline.delivery import epoch_markers, offset_metadata
+    from barnabas.pipeline.delivery.epochs import epoch_markers
+    from barnabas.pipeline.delivery.plan import offset_metadata
 
     if epoch_markers.is_marker(metadata):
         return None

@@ -12,7 +12,7 @@ DataFrame, to topics. Serdes and windows have the names of Kafka Streams. docs/s
 guide. It needs `pip install 'barnabas[spark]'` and a JDK.
 """
 
-from barnabas.pipeline.delivery.job_plan import JobFailure, JobProgress
+from barnabas.pipeline.delivery.plan.job_plan import JobFailure, JobProgress
 from barnabas.pipeline.spark.session import SparkUnavailableError
 from barnabas.pipeline.streams.avro_serde import Avro
 from barnabas.pipeline.streams.grouped_stream import GroupedStream

@@ -33,7 +33,7 @@ from barnabas.pipeline.data.records import (
     RawRecord,
     source_record,
 )
-from barnabas.pipeline.delivery.topic_writers import is_bytes_copy
+from barnabas.pipeline.delivery.writing.topic_writers import is_bytes_copy
 
 STRINGS = {
     "key.converter": "StringConverter",

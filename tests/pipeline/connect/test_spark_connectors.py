@@ -10,7 +10,7 @@ from barnabas.pipeline.connect.connectors.spark_source import (
 )
 from barnabas.pipeline.connect.plugin_registry import PluginKind, plugin_registry
 from barnabas.pipeline.data.connect_errors import ConnectError
-from barnabas.pipeline.delivery.job_plan import JobKind
+from barnabas.pipeline.delivery.plan.job_plan import JobKind
 from barnabas.pipeline.jobs.job_config import RunnerDefaults, job_kind, job_plan
 
 SINK = {"name": "lake", "topics": "t", "spark.format": "parquet", "path": "/data/lake/"}

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 pa = pytest.importorskip("pyarrow")
 
-from barnabas.pipeline.delivery.arrow_rows import PartitionRows, column_list, headers_of, runs  # noqa: E402
+from barnabas.pipeline.delivery.rows.arrow_rows import PartitionRows, column_list, headers_of, runs  # noqa: E402
 
 HEADER = pa.struct([("key", pa.string()), ("value", pa.binary())])
 VALUES: dict[Any, Any] = {

@@ -3,8 +3,8 @@
 import attrs
 import pytest
 
-from barnabas.pipeline.delivery.job_plan import JobKind, JobPlan
-from barnabas.pipeline.delivery.kafka_queries import batch_limits
+from barnabas.pipeline.delivery.driver.kafka_queries import batch_limits
+from barnabas.pipeline.delivery.plan.job_plan import JobKind, JobPlan
 
 PLAN = JobPlan("j", 1, JobKind.COPY, "b", "g", "t", topics=("a",))
 

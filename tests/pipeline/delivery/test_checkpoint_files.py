@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from barnabas.pipeline.delivery.checkpoint_files import CheckpointFiles, check, checkpoint_of
-from barnabas.pipeline.delivery.epoch_markers import Marker, digest_of
-from barnabas.pipeline.delivery.task_failures import JobStartError
+from barnabas.pipeline.delivery.epochs.checkpoint_files import CheckpointFiles, check, checkpoint_of
+from barnabas.pipeline.delivery.epochs.epoch_markers import Marker, digest_of
+from barnabas.pipeline.delivery.plan.task_failures import JobStartError
 
 
 def content_of(epoch: int) -> bytes:

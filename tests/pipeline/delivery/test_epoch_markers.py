@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barnabas.pipeline.delivery import epoch_markers
-from barnabas.pipeline.delivery.epoch_markers import (
+from barnabas.pipeline.delivery.epochs import epoch_markers
+from barnabas.pipeline.delivery.epochs.epoch_markers import (
     Decision,
     EpochMismatchError,
     Marker,

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
-from barnabas.pipeline.delivery.forward_job import ForwardJob
-from barnabas.pipeline.delivery.forward_ranges import ForwardResult
-from barnabas.pipeline.delivery.job_plan import JobKind, JobPlan, PartitionLag
-from barnabas.pipeline.delivery.task_figures import Figures
-from barnabas.pipeline.delivery.worker_plan import TaskPlan
+from barnabas.pipeline.delivery.forward.forward_job import ForwardJob
+from barnabas.pipeline.delivery.forward.forward_ranges import ForwardResult
+from barnabas.pipeline.delivery.plan.job_plan import JobKind, JobPlan, PartitionLag
+from barnabas.pipeline.delivery.plan.worker_plan import TaskPlan
+from barnabas.pipeline.delivery.rows.task_figures import Figures
 
 PLAN = JobPlan("job", 1, JobKind.COPY, "h:1", group_id="job", transactional_id="job")
 TASK = TaskPlan("job", 1, "copy", "job", "job", {}, {}, {})

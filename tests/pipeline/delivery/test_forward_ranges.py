@@ -10,13 +10,14 @@ from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from barnabas.pipeline.delivery import forward_ranges, offset_metadata
-from barnabas.pipeline.delivery.arrow_rows import PartitionRows
-from barnabas.pipeline.delivery.offset_ranges import OffsetRange
-from barnabas.pipeline.delivery.task_failures import TaskFailureError
-from barnabas.pipeline.delivery.topic_writers import BytesCopy
-from barnabas.pipeline.delivery.transactional_producer import committed, offset_reader
-from barnabas.pipeline.delivery.worker_plan import TaskPlan
+from barnabas.pipeline.delivery.forward import forward_ranges
+from barnabas.pipeline.delivery.plan import offset_metadata
+from barnabas.pipeline.delivery.plan.offset_ranges import OffsetRange
+from barnabas.pipeline.delivery.plan.task_failures import TaskFailureError
+from barnabas.pipeline.delivery.plan.worker_plan import TaskPlan
+from barnabas.pipeline.delivery.rows.arrow_rows import PartitionRows
+from barnabas.pipeline.delivery.writing.topic_writers import BytesCopy
+from barnabas.pipeline.delivery.writing.transactional_producer import committed, offset_reader
 from barnabas.testing import Node
 
 BYTES = "org.apache.kafka.connect.converters.ByteArrayConverter"

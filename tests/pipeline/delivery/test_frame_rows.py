@@ -6,12 +6,12 @@ import pytest
 
 pa = pytest.importorskip("pyarrow")
 
-from barnabas.pipeline.delivery.frame_rows import FrameRows, frame_runs  # noqa: E402
-from barnabas.pipeline.delivery.frame_writer import FrameWriter  # noqa: E402
-from barnabas.pipeline.delivery.job_plan import RecordPosition  # noqa: E402
-from barnabas.pipeline.delivery.record_producer import RecordTooLargeError  # noqa: E402
-from barnabas.pipeline.delivery.task_failures import TaskFailureError  # noqa: E402
-from barnabas.pipeline.delivery.task_figures import Figures  # noqa: E402
+from barnabas.pipeline.delivery.plan.job_plan import RecordPosition  # noqa: E402
+from barnabas.pipeline.delivery.plan.task_failures import TaskFailureError  # noqa: E402
+from barnabas.pipeline.delivery.rows.frame_rows import FrameRows, frame_runs  # noqa: E402
+from barnabas.pipeline.delivery.rows.task_figures import Figures  # noqa: E402
+from barnabas.pipeline.delivery.writing.frame_writer import FrameWriter  # noqa: E402
+from barnabas.pipeline.delivery.writing.record_producer import RecordTooLargeError  # noqa: E402
 
 HEADER = pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])
 

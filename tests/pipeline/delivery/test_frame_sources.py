@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from barnabas.pipeline.delivery.frame_sources import KafkaSource, write_checkpoint
+from barnabas.pipeline.delivery.driver.frame_sources import KafkaSource, write_checkpoint
 
 
 def test_checkpoint_has_a_committed_batch_that_ends_at_the_offsets(tmp_path: Path) -> None:

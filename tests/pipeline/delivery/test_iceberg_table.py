@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from barnabas.pipeline.data.connect_errors import DataError
-from barnabas.pipeline.delivery import iceberg_table
-from barnabas.pipeline.delivery.iceberg_table import widened
+from barnabas.pipeline.delivery.lake import iceberg_table
+from barnabas.pipeline.delivery.lake.iceberg_table import widened
 
 
 def columns(**kinds: Any) -> dict[str, Any]:

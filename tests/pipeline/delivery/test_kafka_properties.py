@@ -3,13 +3,13 @@
 import pytest
 
 from barnabas.config import ConfigError
-from barnabas.pipeline.delivery.kafka_properties import (
+from barnabas.pipeline.delivery.plan.kafka_properties import (
     for_librdkafka,
     for_spark,
     poll_records_max,
     transaction_timeout_ms,
 )
-from barnabas.pipeline.delivery.worker_plan import POLL_RECORDS_MAX
+from barnabas.pipeline.delivery.plan.worker_plan import POLL_RECORDS_MAX
 
 KILOBYTES = "queue.buffering.max.kbytes"
 BASE = {"bootstrap.servers": "h:1"}

@@ -9,11 +9,11 @@ from confluent_kafka.cimpl import NewTopic
 
 pytest.importorskip("pyarrow")
 
-from barnabas.pipeline.delivery import lake_rows
-from barnabas.pipeline.delivery.job_plan import JobKind
-from barnabas.pipeline.delivery.lake_positions import DONE, PLANNED, positions_of
-from barnabas.pipeline.delivery.transactional_producer import committed, offset_reader
-from barnabas.pipeline.delivery.worker_plan import TaskPlan
+from barnabas.pipeline.delivery.lake import lake_rows
+from barnabas.pipeline.delivery.lake.lake_positions import DONE, PLANNED, positions_of
+from barnabas.pipeline.delivery.plan.job_plan import JobKind
+from barnabas.pipeline.delivery.plan.worker_plan import TaskPlan
+from barnabas.pipeline.delivery.writing.transactional_producer import committed, offset_reader
 from barnabas.testing import Node
 
 FIRST = 'v1\n{"orders":{"0":3}}'

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from barnabas.pipeline.connect.connectors.spark_sink import SparkSinkSettings
-from barnabas.pipeline.delivery import lake_version
-from barnabas.pipeline.delivery.task_failures import JobStartError
+from barnabas.pipeline.delivery.lake import lake_version
+from barnabas.pipeline.delivery.plan.task_failures import JobStartError
 
 PROPS = {"name": "lake", "spark.format": "parquet", "path": "/data/lake"}
 FILE = "/data/lake/_checkpoints/lake/barnabas-version.json"

@@ -7,12 +7,13 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from barnabas.pipeline.delivery import epochs_removal, group_offsets, marker_records
-from barnabas.pipeline.delivery.epoch_markers import Marker
-from barnabas.pipeline.delivery.group_offsets import GroupOffsetsError
-from barnabas.pipeline.delivery.kafka_properties import for_librdkafka
-from barnabas.pipeline.delivery.marker_records import MarkerRecord, decode, newest
-from barnabas.pipeline.delivery.transactional_producer import committed, offset_reader
+from barnabas.pipeline.delivery.driver import group_offsets
+from barnabas.pipeline.delivery.driver.group_offsets import GroupOffsetsError
+from barnabas.pipeline.delivery.epochs import epochs_removal, marker_records
+from barnabas.pipeline.delivery.epochs.epoch_markers import Marker
+from barnabas.pipeline.delivery.epochs.marker_records import MarkerRecord, decode, newest
+from barnabas.pipeline.delivery.plan.kafka_properties import for_librdkafka
+from barnabas.pipeline.delivery.writing.transactional_producer import committed, offset_reader
 from barnabas.testing import Node
 
 

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barnabas.pipeline.delivery.offset_ranges import OffsetRange, Partition, to_read
+from barnabas.pipeline.delivery.plan.offset_ranges import OffsetRange, Partition, to_read
 
 PARTITIONS = st.tuples(st.sampled_from("ab"), st.integers(0, 5))
 LOGS = st.dictionaries(PARTITIONS, st.tuples(st.integers(0, 50), st.integers(0, 50)), max_size=9)

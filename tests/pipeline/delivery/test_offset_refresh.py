@@ -10,11 +10,11 @@ from confluent_kafka import KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from barnabas.pipeline.delivery import offset_metadata
-from barnabas.pipeline.delivery.job_plan import JobKind, JobPlan
-from barnabas.pipeline.delivery.offset_metadata import OffsetMetadata
-from barnabas.pipeline.delivery.offset_refresh import refresh
-from barnabas.pipeline.delivery.transactional_producer import committed, offset_reader
+from barnabas.pipeline.delivery.forward.offset_refresh import refresh
+from barnabas.pipeline.delivery.plan import offset_metadata
+from barnabas.pipeline.delivery.plan.job_plan import JobKind, JobPlan
+from barnabas.pipeline.delivery.plan.offset_metadata import OffsetMetadata
+from barnabas.pipeline.delivery.writing.transactional_producer import committed, offset_reader
 from barnabas.testing import Node
 
 DAY_MS = 24 * 3_600_000

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barnabas.pipeline.delivery.offset_metadata import OffsetMetadata, decode
-from barnabas.pipeline.delivery.source_offsets import SourceOffsets, encode_key, encode_value
+from barnabas.pipeline.delivery.plan.offset_metadata import OffsetMetadata, decode
+from barnabas.pipeline.delivery.slices.source_offsets import SourceOffsets, encode_key, encode_value
 
 TOPIC_IDS = st.text("abcXYZ019-_", min_size=1)
 

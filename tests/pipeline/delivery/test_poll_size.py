@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barnabas.pipeline.delivery.poll_size import PollSize
+from barnabas.pipeline.delivery.forward.poll_size import PollSize
 
 MOST = 5_000
 

@@ -4,9 +4,9 @@ import json
 from types import SimpleNamespace
 from typing import Any
 
-from barnabas.pipeline.delivery.job_plan import JobKind, JobPlan, JobProgress
-from barnabas.pipeline.delivery.query_job import QueryJob
-from barnabas.pipeline.delivery.skipped_batches import SkippedBatches
+from barnabas.pipeline.delivery.driver.query_job import QueryJob
+from barnabas.pipeline.delivery.driver.skipped_batches import SkippedBatches
+from barnabas.pipeline.delivery.plan.job_plan import JobKind, JobPlan, JobProgress
 
 PLAN = JobPlan("job", 1, JobKind.COPY, "h:1", group_id="job", transactional_id="job")
 

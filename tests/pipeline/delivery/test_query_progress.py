@@ -3,8 +3,8 @@
 import json
 from typing import Any
 
-from barnabas.pipeline.delivery.job_plan import JobProgress, PartitionLag
-from barnabas.pipeline.delivery.query_progress import BatchProgress, added
+from barnabas.pipeline.delivery.driver.query_progress import BatchProgress, added
+from barnabas.pipeline.delivery.plan.job_plan import JobProgress, PartitionLag
 
 REPORT: dict[str, Any] = {
     "batchId": 4,

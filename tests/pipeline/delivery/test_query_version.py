@@ -5,11 +5,11 @@ from pathlib import Path
 import attrs
 import pytest
 
-from barnabas.pipeline.delivery import query_version
-from barnabas.pipeline.delivery.checkpoint_files import VERSION_FILE, CheckpointFiles
-from barnabas.pipeline.delivery.job_plan import REBUILD
-from barnabas.pipeline.delivery.query_version import QueryVersion
-from barnabas.pipeline.delivery.task_failures import JobStartError
+from barnabas.pipeline.delivery.epochs import query_version
+from barnabas.pipeline.delivery.epochs.checkpoint_files import VERSION_FILE, CheckpointFiles
+from barnabas.pipeline.delivery.epochs.query_version import QueryVersion
+from barnabas.pipeline.delivery.plan.job_plan import REBUILD
+from barnabas.pipeline.delivery.plan.task_failures import JobStartError
 
 FIRST = QueryVersion(
     {"sources": "kafka orders", "output mode": "update", "state 1": "aggregate of count(1) by key"},

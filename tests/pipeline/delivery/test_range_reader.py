@@ -13,13 +13,13 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from barnabas.pipeline.data.records import CREATE_TIME, RawRecord
-from barnabas.pipeline.delivery import range_reader
-from barnabas.pipeline.delivery.arrow_rows import PartitionRows
-from barnabas.pipeline.delivery.cluster_state import ClusterState
-from barnabas.pipeline.delivery.offset_ranges import OffsetRange, Partition
-from barnabas.pipeline.delivery.produced_records import raw_record
-from barnabas.pipeline.delivery.range_reader import RangeReader, ReaderCache
-from barnabas.pipeline.delivery.task_failures import TaskFailureError
+from barnabas.pipeline.delivery.driver.cluster_state import ClusterState
+from barnabas.pipeline.delivery.forward import range_reader
+from barnabas.pipeline.delivery.forward.range_reader import RangeReader, ReaderCache
+from barnabas.pipeline.delivery.plan.offset_ranges import OffsetRange, Partition
+from barnabas.pipeline.delivery.plan.task_failures import TaskFailureError
+from barnabas.pipeline.delivery.rows.arrow_rows import PartitionRows
+from barnabas.pipeline.delivery.writing.produced_records import raw_record
 from barnabas.testing import Node
 
 

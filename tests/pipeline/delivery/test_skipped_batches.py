@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barnabas.pipeline.delivery.query_progress import BatchProgress
-from barnabas.pipeline.delivery.skipped_batches import Partition, SkippedBatches
+from barnabas.pipeline.delivery.driver.query_progress import BatchProgress
+from barnabas.pipeline.delivery.driver.skipped_batches import Partition, SkippedBatches
 
 
 class Log:

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from barnabas.pipeline.data.records import SourceRecord, source_record
-from barnabas.pipeline.delivery import slice_tasks, source_offsets
-from barnabas.pipeline.delivery.slice_tasks import SourceSession
-from barnabas.pipeline.delivery.task_figures import Figures
-from barnabas.pipeline.delivery.worker_plan import TaskPlan
+from barnabas.pipeline.delivery.plan.worker_plan import TaskPlan
+from barnabas.pipeline.delivery.rows.task_figures import Figures
+from barnabas.pipeline.delivery.slices import slice_tasks, source_offsets
+from barnabas.pipeline.delivery.slices.slice_tasks import SourceSession
 
 STRING = "org.apache.kafka.connect.storage.StringConverter"
 POLL_RECORDS = 10

@@ -7,12 +7,12 @@ from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewPartitions, NewTopic
 
-from barnabas.pipeline.delivery import cluster_state
-from barnabas.pipeline.delivery.cluster_state import ClusterState
-from barnabas.pipeline.delivery.job_plan import JobKind, JobPlan
-from barnabas.pipeline.delivery.source_partitions import SourcePartitions
-from barnabas.pipeline.delivery.task_failures import JobStartError
-from barnabas.pipeline.delivery.transactional_producer import offset_reader
+from barnabas.pipeline.delivery.driver import cluster_state
+from barnabas.pipeline.delivery.driver.cluster_state import ClusterState
+from barnabas.pipeline.delivery.forward.source_partitions import SourcePartitions
+from barnabas.pipeline.delivery.plan.job_plan import JobKind, JobPlan
+from barnabas.pipeline.delivery.plan.task_failures import JobStartError
+from barnabas.pipeline.delivery.writing.transactional_producer import offset_reader
 from barnabas.testing import Node
 
 

@@ -6,11 +6,11 @@ import pytest
 
 pa = pytest.importorskip("pyarrow")
 
-from barnabas.pipeline.delivery import source_rows  # noqa: E402
-from barnabas.pipeline.delivery.collected_rows import FAILED  # noqa: E402
-from barnabas.pipeline.delivery.source_rows import CORRUPT, RecordMaker, RowsPlan  # noqa: E402
-from barnabas.pipeline.delivery.task_failures import TaskFailureError  # noqa: E402
-from barnabas.pipeline.delivery.worker_plan import TaskPlan  # noqa: E402
+from barnabas.pipeline.delivery.lake import source_rows  # noqa: E402
+from barnabas.pipeline.delivery.lake.source_rows import CORRUPT, RecordMaker, RowsPlan  # noqa: E402
+from barnabas.pipeline.delivery.plan.task_failures import TaskFailureError  # noqa: E402
+from barnabas.pipeline.delivery.plan.worker_plan import TaskPlan  # noqa: E402
+from barnabas.pipeline.delivery.rows.collected_rows import FAILED  # noqa: E402
 
 STRING = "org.apache.kafka.connect.storage.StringConverter"
 JSON = "org.apache.kafka.connect.json.JsonConverter"

@@ -14,7 +14,7 @@ from barnabas.pipeline.data import connect_schema as s
 from barnabas.pipeline.data.connect_errors import DataError
 from barnabas.pipeline.data.connect_schema import Schema, Struct, Type
 from barnabas.pipeline.data.java_values import EpochMillis
-from barnabas.pipeline.delivery.spark_columns import (
+from barnabas.pipeline.delivery.rows.spark_columns import (
     arrow_type,
     check_columns,
     connect_schema,

@@ -3,8 +3,8 @@
 import attrs
 import pytest
 
-from barnabas.pipeline.delivery.job_plan import JobFailure, OnTrim, RecordPosition
-from barnabas.pipeline.delivery.start_positions import (
+from barnabas.pipeline.delivery.plan.job_plan import JobFailure, OnTrim, RecordPosition
+from barnabas.pipeline.delivery.plan.start_positions import (
     EARLIEST,
     LATEST,
     PartitionState,

@@ -7,8 +7,8 @@ import attrs
 import pytest
 
 from barnabas.pipeline.connect.connectors.spark_sink import SparkSinkSettings
-from barnabas.pipeline.delivery import table_batches
-from barnabas.pipeline.delivery.task_failures import JobStartError
+from barnabas.pipeline.delivery.lake import table_batches
+from barnabas.pipeline.delivery.plan.task_failures import JobStartError
 
 SETTINGS = SparkSinkSettings.of(
     {"name": "lake", "topics": "t", "spark.format": "iceberg", "path": "/data/lake"}

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from barnabas.pipeline.connect.config_types import ConfigValueError
 from barnabas.pipeline.data.connect_errors import ConnectError, DataError, RetriableError
-from barnabas.pipeline.delivery.job_plan import RecordPosition
-from barnabas.pipeline.delivery.produced_records import connector_errors
-from barnabas.pipeline.delivery.task_failures import TaskFailureError, from_text
+from barnabas.pipeline.delivery.plan.job_plan import RecordPosition
+from barnabas.pipeline.delivery.plan.task_failures import TaskFailureError, from_text
+from barnabas.pipeline.delivery.writing.produced_records import connector_errors
 
 TRACE = """Job aborted due to stage failure: Task 0 in stage 2.0 failed 1 times
 Traceback (most recent call last):

@@ -10,10 +10,10 @@ from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from barnabas.pipeline.delivery import transactional_producer
-from barnabas.pipeline.delivery.record_producer import AbortableError, FencedError
-from barnabas.pipeline.delivery.task_failures import TaskFailureError
-from barnabas.pipeline.delivery.transactional_producer import (
+from barnabas.pipeline.delivery.plan.task_failures import TaskFailureError
+from barnabas.pipeline.delivery.writing import transactional_producer
+from barnabas.pipeline.delivery.writing.record_producer import AbortableError, FencedError
+from barnabas.pipeline.delivery.writing.transactional_producer import (
     ProducerCache,
     TransactionalProducer,
     TransactionSettings,

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barnabas.pipeline.delivery.trimmed_offsets import REPORT_EVERY_S, TrimmedReports, count
+from barnabas.pipeline.delivery.driver.trimmed_offsets import REPORT_EVERY_S, TrimmedReports, count
 
 
 def test_rows_without_a_gap_need_no_log_start() -> None:

@@ -4,8 +4,8 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from barnabas.pipeline.delivery.job_plan import JobFailure, JobPlan, JobProgress, PartitionLag
-from barnabas.pipeline.delivery.task_failures import JobStartError
+from barnabas.pipeline.delivery.plan.job_plan import JobFailure, JobPlan, JobProgress, PartitionLag
+from barnabas.pipeline.delivery.plan.task_failures import JobStartError
 
 
 class FakeJob:

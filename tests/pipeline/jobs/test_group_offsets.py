@@ -7,8 +7,8 @@ import trio
 
 from barnabas.client import open_client
 from barnabas.client.admin_calls import create_topic
-from barnabas.pipeline.delivery import group_offsets
-from barnabas.pipeline.delivery.group_offsets import GroupOffsets, GroupOffsetsError
+from barnabas.pipeline.delivery.driver import group_offsets
+from barnabas.pipeline.delivery.driver.group_offsets import GroupOffsets, GroupOffsetsError
 from barnabas.testing import Node
 from tests.pipeline.jobs.live_runner import LiveRunner, eventually, live_runner
 

@@ -6,7 +6,7 @@ from barnabas.pipeline.connect.config_providers import ConfigProviders, Provider
 from barnabas.pipeline.connect.config_types import ConfigValueError
 from barnabas.pipeline.connect.plugin_registry import CONNECTORS, plugin_registry
 from barnabas.pipeline.connect.rest_errors import ConnectRestError
-from barnabas.pipeline.delivery.job_plan import Guarantee, JobKind, JobPlan, OnTrim
+from barnabas.pipeline.delivery.plan.job_plan import Guarantee, JobKind, JobPlan, OnTrim
 from barnabas.pipeline.jobs.job_config import RunnerDefaults, job_plan
 from barnabas.pipeline.jobs.job_planning import JobPlanner, JobSpec
 from barnabas.pipeline.jobs.runner_settings import RunnerSettings

@@ -3,7 +3,7 @@
 import pytest
 
 from barnabas.pipeline.connect.plugin_registry import plugin_registry
-from barnabas.pipeline.delivery.worker_plan import TaskPlan, transactional_id
+from barnabas.pipeline.delivery.plan.worker_plan import TaskPlan, transactional_id
 from barnabas.pipeline.jobs.job_conflicts import conflicts
 
 SINK = {"connector.class": "FileStreamSink", "file": "/tmp/out", "topics": "a,b"}

@@ -17,7 +17,7 @@ from barnabas.client.group_session import GroupSettings, join_group
 from barnabas.http import HttpOptions, HttpStartError, ListenAddress
 from barnabas.pipeline.connect.request_forwarding import RequestForwarding
 from barnabas.pipeline.connect.rest_errors import ConnectRestError, NotActiveError
-from barnabas.pipeline.delivery.job_plan import JobFailure, JobKind, RecordPosition
+from barnabas.pipeline.delivery.plan.job_plan import JobFailure, JobKind, RecordPosition
 from barnabas.pipeline.jobs.activity import Activity, ForeignGroupError
 from barnabas.pipeline.jobs.configs_writer import ConfigsWriteError, ConfigsWriter
 from barnabas.pipeline.jobs.runner_process import RunnerListen

@@ -11,7 +11,7 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from barnabas.pipeline.delivery.job_plan import JobKind, JobPlan
+from barnabas.pipeline.delivery.plan.job_plan import JobKind, JobPlan
 from barnabas.pipeline.streams.views import view_job
 from barnabas.testing import Node
 from tests.pipeline.jobs.fake_engine import FakeEngine

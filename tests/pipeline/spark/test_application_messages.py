@@ -6,7 +6,7 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from barnabas.pipeline.delivery.job_plan import (
+from barnabas.pipeline.delivery.plan.job_plan import (
     Guarantee,
     JobFailure,
     JobKind,

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from barnabas.pipeline.delivery.job_plan import JobKind, JobPlan
+from barnabas.pipeline.delivery.plan.job_plan import JobKind, JobPlan
 from barnabas.pipeline.spark import own_application
 from barnabas.pipeline.spark.engine import Engine
 from barnabas.pipeline.spark.session import SessionSettings

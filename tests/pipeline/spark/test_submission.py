@@ -6,8 +6,8 @@ import attrs
 import pytest
 
 from barnabas.config import properties_file
-from barnabas.pipeline.delivery.job_plan import JobKind, JobPlan
-from barnabas.pipeline.delivery.task_failures import JobStartError
+from barnabas.pipeline.delivery.plan.job_plan import JobKind, JobPlan
+from barnabas.pipeline.delivery.plan.task_failures import JobStartError
 from barnabas.pipeline.spark import class_archive, own_application, session, submission
 from barnabas.pipeline.spark.jar_cache import Jars
 from barnabas.pipeline.spark.session import SessionSettings, SparkUnavailableError

@@ -7,7 +7,7 @@ from typing import Any
 import attrs
 import pytest
 
-from barnabas.pipeline.delivery.task_failures import TaskFailureError
+from barnabas.pipeline.delivery.plan.task_failures import TaskFailureError
 from barnabas.pipeline.streams.kernels.bucket_state import BucketState
 from barnabas.pipeline.streams.kernels.kernel_rows import Row, Side
 from barnabas.pipeline.streams.kernels.user_kernels import Process

@@ -23,8 +23,8 @@ from barnabas.pipeline.data.connect_schema import Schema, Struct
 from barnabas.pipeline.data.converters.json_schema_converter import JsonSchemaConverter
 from barnabas.pipeline.data.converters.protobuf_converter import ProtobufConverter
 from barnabas.pipeline.data.java_values import EpochMillis
-from barnabas.pipeline.delivery.spark_columns import ROWS, fitting, spark_type
-from barnabas.pipeline.delivery.task_failures import TaskFailureError
+from barnabas.pipeline.delivery.plan.task_failures import TaskFailureError
+from barnabas.pipeline.delivery.rows.spark_columns import ROWS, fitting, spark_type
 from barnabas.pipeline.streams import registry_serdes
 from barnabas.pipeline.streams.json_schema_serde import SubjectJsonSchema
 from barnabas.pipeline.streams.protobuf_serde import SubjectProtobuf

@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from barnabas.pipeline.delivery import offset_refresh, trimmed_offsets
-from barnabas.pipeline.delivery.job_plan import JobFailure, JobKind, JobPlan, JobProgress
-from barnabas.pipeline.delivery.task_failures import JobStartError
+from barnabas.pipeline.delivery.driver import trimmed_offsets
+from barnabas.pipeline.delivery.forward import offset_refresh
+from barnabas.pipeline.delivery.plan.job_plan import JobFailure, JobKind, JobPlan, JobProgress
+from barnabas.pipeline.delivery.plan.task_failures import JobStartError
 from barnabas.pipeline.streams import position_keeper, stream_queries
 from barnabas.pipeline.streams.stream_queries import QueryWatcher, StreamFailedError, StreamQuery
 

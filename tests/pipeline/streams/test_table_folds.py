@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from barnabas.pipeline.delivery.task_failures import TaskFailureError
+from barnabas.pipeline.delivery.plan.task_failures import TaskFailureError
 from barnabas.pipeline.streams.folded_groups import (
     SUM,
     TABLE_COUNT,

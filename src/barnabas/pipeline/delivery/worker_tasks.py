@@ -3,22 +3,19 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from barnabas.pipeline.delivery import (
-    epoch_tasks,
-    forward_ranges,
-    forward_rows,
-    lake_rows,
-    slice_tasks,
-)
-from barnabas.pipeline.delivery import source_rows as row_sources
-from barnabas.pipeline.delivery.epoch_tasks import EpochPlan
-from barnabas.pipeline.delivery.forward_ranges import ForwardResult
-from barnabas.pipeline.delivery.frame_rows import frame_runs
-from barnabas.pipeline.delivery.lake_rows import LakePlan
-from barnabas.pipeline.delivery.offset_ranges import OffsetRange
-from barnabas.pipeline.delivery.source_rows import RowsPlan
-from barnabas.pipeline.delivery.task_figures import Figures
-from barnabas.pipeline.delivery.worker_plan import TaskPlan
+from barnabas.pipeline.delivery.epochs import epoch_tasks
+from barnabas.pipeline.delivery.epochs.epoch_tasks import EpochPlan
+from barnabas.pipeline.delivery.forward import forward_ranges, forward_rows
+from barnabas.pipeline.delivery.forward.forward_ranges import ForwardResult
+from barnabas.pipeline.delivery.lake import lake_rows
+from barnabas.pipeline.delivery.lake import source_rows as row_sources
+from barnabas.pipeline.delivery.lake.lake_rows import LakePlan
+from barnabas.pipeline.delivery.lake.source_rows import RowsPlan
+from barnabas.pipeline.delivery.plan.offset_ranges import OffsetRange
+from barnabas.pipeline.delivery.plan.worker_plan import TaskPlan
+from barnabas.pipeline.delivery.rows.frame_rows import frame_runs
+from barnabas.pipeline.delivery.rows.task_figures import Figures
+from barnabas.pipeline.delivery.slices import slice_tasks
 
 
 def forward(

@@ -13,13 +13,13 @@ from typing import Final
 import attrs
 import trio
 
-from barnabas.pipeline.delivery.job_plan import (
+from barnabas.pipeline.delivery.driver.trimmed_offsets import TrimmedReports
+from barnabas.pipeline.delivery.plan.job_plan import (
     FORWARD_KINDS,
     JobFailure,
     JobProgress,
     RunningJob,
 )
-from barnabas.pipeline.delivery.trimmed_offsets import TrimmedReports
 from barnabas.pipeline.jobs.configs_writer import ConfigsWriteError
 from barnabas.pipeline.jobs.core.job_fleet import FleetEffect, Forget, JobFleet, WantedJob
 from barnabas.pipeline.jobs.core.job_supervision import (

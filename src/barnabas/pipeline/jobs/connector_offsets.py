@@ -9,7 +9,7 @@ import trio
 from barnabas.pipeline.connect.connector_service import ConnectorService
 from barnabas.pipeline.connect.rest_errors import ConnectRestError, bad_request
 from barnabas.pipeline.data.connect_errors import ConnectError
-from barnabas.pipeline.delivery.group_offsets import GroupOffsets, GroupOffsetsError
+from barnabas.pipeline.delivery.driver.group_offsets import GroupOffsets, GroupOffsetsError
 from barnabas.pipeline.jobs.core.store_records import JsonObject, OffsetRecord
 from barnabas.pipeline.jobs.job_config import group_of, job_kind
 from barnabas.pipeline.jobs.runner_store import RunnerStore

@@ -14,8 +14,8 @@ from barnabas.pipeline.connect.config_def import ConfigDef
 from barnabas.pipeline.connect.config_types import ConfigValueError, ParsedValue
 from barnabas.pipeline.connect.kind_definitions import engine_keys, sink_keys, source_keys
 from barnabas.pipeline.connect.plugin_registry import Plugin, PluginKind
-from barnabas.pipeline.delivery.job_plan import Guarantee, JobKind, JobPlan, OnTrim
-from barnabas.pipeline.delivery.worker_plan import TRANSACTION_TIMEOUT_MS
+from barnabas.pipeline.delivery.plan.job_plan import Guarantee, JobKind, JobPlan, OnTrim
+from barnabas.pipeline.delivery.plan.worker_plan import TRANSACTION_TIMEOUT_MS
 
 TOPIC_COPY_CLASS: Final = "barnabas.TopicCopyConnector"
 """The class name of jobs that copy records from topics to topics."""

@@ -6,8 +6,8 @@ from barnabas.config import ConfigError
 from barnabas.pipeline.connect.config_types import ConfigValueError
 from barnabas.pipeline.connect.rest_errors import ConnectRestError
 from barnabas.pipeline.data.connect_errors import ConnectError, RetriableError
-from barnabas.pipeline.delivery.job_plan import JobFailure
-from barnabas.pipeline.delivery.task_failures import JobStartError
+from barnabas.pipeline.delivery.plan.job_plan import JobFailure
+from barnabas.pipeline.delivery.plan.task_failures import JobStartError
 from barnabas.pipeline.jobs.core.job_supervision import Failure
 
 _PERMANENT = (ConfigError, ConfigValueError, ConnectRestError, ConnectError, ImportError)

@@ -8,7 +8,7 @@ from prometheus_client import CollectorRegistry, Metric
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from barnabas.pipeline.delivery.job_plan import JobProgress
+from barnabas.pipeline.delivery.plan.job_plan import JobProgress
 from barnabas.pipeline.jobs.core.job_supervision import JobSupervision, Phase
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from barnabas.pipeline.connect.plugin_registry import (
     PluginNotFoundError,
     PluginRegistry,
 )
-from barnabas.pipeline.delivery.job_plan import JobPlan, JobProgress
+from barnabas.pipeline.delivery.plan.job_plan import JobPlan, JobProgress
 from barnabas.pipeline.jobs.core.job_supervision import JobState, ReportState
 from barnabas.pipeline.jobs.core.store_records import ActiveTopicRecord, StatusRecord
 from barnabas.pipeline.jobs.job_topics import source_topics

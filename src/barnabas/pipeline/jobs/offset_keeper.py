@@ -5,7 +5,7 @@ from typing import Final
 
 import trio
 
-from barnabas.pipeline.delivery import offset_refresh
+from barnabas.pipeline.delivery.forward import offset_refresh
 from barnabas.pipeline.jobs.job_planning import JobPlanner, JobSpec
 from barnabas.pipeline.jobs.runner_store import RunnerStore
 

@@ -29,8 +29,8 @@ from barnabas.pipeline.connect.connector_validation import ConnectorValidator
 from barnabas.pipeline.connect.plugin_registry import plugin_registry
 from barnabas.pipeline.connect.request_forwarding import RequestForwarding
 from barnabas.pipeline.connect.runner_loggers import RunnerLoggers
-from barnabas.pipeline.delivery.group_offsets import GroupOffsets
-from barnabas.pipeline.delivery.kafka_properties import for_librdkafka
+from barnabas.pipeline.delivery.driver.group_offsets import GroupOffsets
+from barnabas.pipeline.delivery.plan.kafka_properties import for_librdkafka
 from barnabas.pipeline.jobs.active_runner import ActiveRunner
 from barnabas.pipeline.jobs.activity import Activity
 from barnabas.pipeline.jobs.configs_writer import ConfigsWriteError

@@ -7,7 +7,7 @@ from typing import TypeVar
 import trio
 
 from barnabas.client import KafkaClient
-from barnabas.pipeline.delivery.kafka_properties import for_librdkafka
+from barnabas.pipeline.delivery.plan.kafka_properties import for_librdkafka
 from barnabas.pipeline.jobs.configs_writer import ConfigsWriteError, ConfigsWriter
 from barnabas.pipeline.jobs.core.store_records import (
     ActiveTopicRecord,

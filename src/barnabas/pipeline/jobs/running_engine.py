@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from barnabas.pipeline.delivery.job_plan import JobPlan, RunningJob
+from barnabas.pipeline.delivery.plan.job_plan import JobPlan, RunningJob
 
 
 class JobEngine(Protocol):

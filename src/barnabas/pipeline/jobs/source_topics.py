@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Sequence
 import attrs
 
 from barnabas.client import ClientError, KafkaClient
-from barnabas.pipeline.delivery.job_plan import FORWARD_KINDS, JobPlan
+from barnabas.pipeline.delivery.plan.job_plan import FORWARD_KINDS, JobPlan
 from barnabas.pipeline.jobs.core.store_records import SourceTopicRecord
 from barnabas.pipeline.jobs.job_topics import prepare_topics
 from barnabas.pipeline.jobs.runner_store import RunnerStore

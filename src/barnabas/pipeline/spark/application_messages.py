@@ -7,7 +7,7 @@ from typing import Any
 
 import attrs
 
-from barnabas.pipeline.delivery.job_plan import (
+from barnabas.pipeline.delivery.plan.job_plan import (
     Guarantee,
     JobFailure,
     JobKind,

@@ -5,8 +5,8 @@ import sys
 import threading
 from typing import Final
 
-from barnabas.pipeline.delivery.job_plan import JobFailure, RunningJob
-from barnabas.pipeline.delivery.task_failures import JobStartError
+from barnabas.pipeline.delivery.plan.job_plan import JobFailure, RunningJob
+from barnabas.pipeline.delivery.plan.task_failures import JobStartError
 from barnabas.pipeline.spark import application_messages
 from barnabas.pipeline.spark.engine import Engine
 

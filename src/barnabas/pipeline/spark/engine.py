@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from barnabas.pipeline.delivery.checkpoint_files import checkpoint_of
-from barnabas.pipeline.delivery.job_plan import JobKind, JobPlan, RunningJob
-from barnabas.pipeline.delivery.spark_library import SparkSession
+from barnabas.pipeline.delivery.driver.spark_library import SparkSession
+from barnabas.pipeline.delivery.epochs.checkpoint_files import checkpoint_of
+from barnabas.pipeline.delivery.plan.job_plan import JobKind, JobPlan, RunningJob
 from barnabas.pipeline.spark.session import SessionSettings, SparkProcess
 
 _STOP_TIMEOUT_S: Final = 20.0
@@ -82,7 +82,7 @@ class Engine:
 
         Raises KafkaException, GroupOffsetsError, TimeoutError, OSError.
         """
-        from barnabas.pipeline.delivery import epochs_removal
+        from barnabas.pipeline.delivery.epochs import epochs_removal
 
         place = checkpoint or self.checkpoint_of(job)
         epochs_removal.forget(job, group_id, properties, place)
@@ -93,7 +93,9 @@ class Engine:
         Raises JobStartError when the plan cannot run (its `failure` says whether a restart helps),
         EngineStoppedError without a session.
         """
-        from barnabas.pipeline.delivery import forward_job, lake_job, row_source_job, slices_job
+        from barnabas.pipeline.delivery.forward import forward_job
+        from barnabas.pipeline.delivery.lake import lake_job, row_source_job
+        from barnabas.pipeline.delivery.slices import slices_job
         from barnabas.pipeline.spark import own_application
         from barnabas.pipeline.streams.views import view_job
 

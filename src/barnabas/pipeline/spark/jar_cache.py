@@ -15,7 +15,7 @@ from typing import Final
 
 import attrs
 
-from barnabas.pipeline.delivery.spark_library import pyspark
+from barnabas.pipeline.delivery.driver.spark_library import pyspark
 
 _CONNECTOR: Final = "org.apache.spark:spark-sql-kafka-0-10_2.13"
 _FETCH_TIMEOUT_S: Final = 600.0

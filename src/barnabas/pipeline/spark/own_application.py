@@ -15,8 +15,8 @@ from typing import Any, Final
 
 import attrs
 
-from barnabas.pipeline.delivery.job_plan import JobFailure, JobPlan, JobProgress
-from barnabas.pipeline.delivery.task_failures import JobStartError, refused
+from barnabas.pipeline.delivery.plan.job_plan import JobFailure, JobPlan, JobProgress
+from barnabas.pipeline.delivery.plan.task_failures import JobStartError, refused
 from barnabas.pipeline.spark import application_messages
 from barnabas.pipeline.spark.session import SessionSettings
 

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import attrs
 
-from barnabas.pipeline.delivery.spark_library import SparkSession, pyspark
+from barnabas.pipeline.delivery.driver.spark_library import SparkSession, pyspark
 from barnabas.pipeline.spark import (
     artifact_directory,
     class_archive,

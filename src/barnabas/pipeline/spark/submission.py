@@ -15,7 +15,7 @@ from typing import Final
 
 import attrs
 
-from barnabas.pipeline.delivery.spark_library import pyspark
+from barnabas.pipeline.delivery.driver.spark_library import pyspark
 from barnabas.pipeline.spark import class_archive, jar_cache, session
 from barnabas.pipeline.spark.session import SessionSettings, SparkUnavailableError
 

@@ -10,7 +10,7 @@ import attrs
 
 from barnabas.pipeline.connect.registry_client import RegisteredSchema
 from barnabas.pipeline.data.connect_errors import DataError
-from barnabas.pipeline.delivery.spark_library import pyspark
+from barnabas.pipeline.delivery.driver.spark_library import pyspark
 from barnabas.pipeline.streams.registry_serdes import (
     RegistrySchemaError,
     RegistrySerde,

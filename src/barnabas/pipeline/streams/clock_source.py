@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from barnabas.pipeline.delivery.spark_library import pyspark
+from barnabas.pipeline.delivery.driver.spark_library import pyspark
 from barnabas.pipeline.streams.kernels.user_kernels import is_due
 
 NAME: Final = "barnabas-clock"

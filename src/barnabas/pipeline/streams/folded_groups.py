@@ -11,7 +11,7 @@ from typing import Any, Final, TypeAlias
 
 import attrs
 
-from barnabas.pipeline.delivery.spark_library import DataFrame
+from barnabas.pipeline.delivery.driver.spark_library import DataFrame
 from barnabas.pipeline.streams.kernel_frames import (
     PARTITIONS,
     chained,

@@ -10,7 +10,7 @@ from typing import Any, Final, Self
 
 import attrs
 
-from barnabas.pipeline.delivery.spark_library import DataFrame, pyspark
+from barnabas.pipeline.delivery.driver.spark_library import DataFrame, pyspark
 from barnabas.pipeline.streams.folded_groups import COUNT, SUM, Fold, Folder, folded, sum_type
 from barnabas.pipeline.streams.operator_errors import OperatorError
 from barnabas.pipeline.streams.record_table import Followed, Table

@@ -9,7 +9,7 @@ from typing import Any
 
 import attrs
 
-from barnabas.pipeline.delivery.spark_library import DataFrame, pyspark
+from barnabas.pipeline.delivery.driver.spark_library import DataFrame, pyspark
 from barnabas.pipeline.streams.folded_groups import (
     TABLE_COUNT,
     TABLE_SUM,

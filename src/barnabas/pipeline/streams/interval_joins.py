@@ -2,7 +2,7 @@
 
 import enum
 
-from barnabas.pipeline.delivery.spark_library import DataFrame
+from barnabas.pipeline.delivery.driver.spark_library import DataFrame
 from barnabas.pipeline.streams.kernel_frames import check_keys
 from barnabas.pipeline.streams.serdes import functions
 from barnabas.pipeline.streams.stream_columns import KEY, TIMESTAMP, VALUE, readable_errors

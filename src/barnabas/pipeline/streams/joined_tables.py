@@ -3,7 +3,7 @@
 import base64
 import json
 
-from barnabas.pipeline.delivery.spark_library import DataFrame
+from barnabas.pipeline.delivery.driver.spark_library import DataFrame
 from barnabas.pipeline.streams.kernel_frames import (
     PARTITIONS,
     check_keys,

@@ -21,7 +21,13 @@ from barnabas.pipeline.data.converters.json_schema_values import (
     value_reader,
     value_writer,
 )
-from barnabas.pipeline.delivery.spark_columns import ROWS, Convert, SparkType, fitting, spark_type
+from barnabas.pipeline.delivery.rows.spark_columns import (
+    ROWS,
+    Convert,
+    SparkType,
+    fitting,
+    spark_type,
+)
 from barnabas.pipeline.streams.registry_serdes import (
     RegistrySchemaError,
     RegistrySerde,

@@ -7,7 +7,7 @@ which decimals, times and binary values survive.
 from collections.abc import Mapping
 from typing import Final, TypeAlias, cast
 
-from barnabas.pipeline.delivery.spark_library import DataFrame, pyspark
+from barnabas.pipeline.delivery.driver.spark_library import DataFrame, pyspark
 from barnabas.pipeline.streams.kernels.bucketed_query import BUCKETS, bucketed
 from barnabas.pipeline.streams.kernels.kernel_chain import Chain
 from barnabas.pipeline.streams.kernels.kernel_protocol import Kernel, RowKernel

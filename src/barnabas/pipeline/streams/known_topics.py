@@ -14,9 +14,10 @@ from typing import Any, Final, cast
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from barnabas.pipeline.delivery import kafka_properties, source_offsets
-from barnabas.pipeline.delivery.cluster_state import ClusterState
-from barnabas.pipeline.delivery.record_producer import QUIET
+from barnabas.pipeline.delivery.driver.cluster_state import ClusterState
+from barnabas.pipeline.delivery.plan import kafka_properties
+from barnabas.pipeline.delivery.slices import source_offsets
+from barnabas.pipeline.delivery.writing.record_producer import QUIET
 
 _TOPIC_CONFIG: Final = {"cleanup.policy": "compact"}
 _FLUSH_S: Final = 30.0

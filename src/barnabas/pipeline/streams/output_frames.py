@@ -11,7 +11,7 @@ from typing import Final
 
 import attrs
 
-from barnabas.pipeline.delivery.spark_library import DataFrame
+from barnabas.pipeline.delivery.driver.spark_library import DataFrame
 from barnabas.pipeline.streams.record_stream import Stream
 from barnabas.pipeline.streams.record_table import Table
 from barnabas.pipeline.streams.serdes import Column, Serde, default_serde, functions

@@ -5,8 +5,8 @@ import threading
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from barnabas.pipeline.delivery import offset_refresh
-from barnabas.pipeline.delivery.job_plan import JobPlan
+from barnabas.pipeline.delivery.forward import offset_refresh
+from barnabas.pipeline.delivery.plan.job_plan import JobPlan
 
 _logger: Final = logging.getLogger("barnabas.streams")
 

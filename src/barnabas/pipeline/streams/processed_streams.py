@@ -10,7 +10,7 @@ from typing import Any, Final, Protocol
 
 import attrs
 
-from barnabas.pipeline.delivery.spark_library import DataFrame
+from barnabas.pipeline.delivery.driver.spark_library import DataFrame
 from barnabas.pipeline.streams.kernel_frames import (
     PARTITIONS,
     kernel_input,

@@ -17,7 +17,13 @@ from barnabas.pipeline.data.connect_schema import Schema, Type
 from barnabas.pipeline.data.converters.protobuf_files import ProtobufTypes, types_of_text
 from barnabas.pipeline.data.converters.protobuf_schemas import ProtobufStyle, SchemaReader
 from barnabas.pipeline.data.converters.protobuf_values import ValueReader, ValueWriter
-from barnabas.pipeline.delivery.spark_columns import ROWS, Convert, SparkType, fitting, spark_type
+from barnabas.pipeline.delivery.rows.spark_columns import (
+    ROWS,
+    Convert,
+    SparkType,
+    fitting,
+    spark_type,
+)
 from barnabas.pipeline.streams.registry_serdes import RegistrySerde, SubjectSerde, column_type
 from barnabas.pipeline.streams.row_values import of_row
 from barnabas.pipeline.streams.serdes import DataType

@@ -9,8 +9,8 @@ from typing import Any, Final
 import attrs
 
 from barnabas.pipeline.data.connect_errors import RetriableError
-from barnabas.pipeline.delivery.spark_library import pyspark
-from barnabas.pipeline.delivery.task_failures import TaskFailureError
+from barnabas.pipeline.delivery.driver.spark_library import pyspark
+from barnabas.pipeline.delivery.plan.task_failures import TaskFailureError
 from barnabas.pipeline.streams.function_results import converter
 from barnabas.pipeline.streams.serdes import Column, DataType, Serde, functions, spark_type
 

@@ -8,7 +8,7 @@ from typing import Final, Self
 
 import attrs
 
-from barnabas.pipeline.delivery.spark_library import DataFrame
+from barnabas.pipeline.delivery.driver.spark_library import DataFrame
 from barnabas.pipeline.streams.grouped_stream import GroupedStream
 from barnabas.pipeline.streams.interval_joins import JoinKind, joined
 from barnabas.pipeline.streams.joined_tables import stream_with_table

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Self, TypeAlias
 
 import attrs
 
-from barnabas.pipeline.delivery.spark_library import DataFrame
+from barnabas.pipeline.delivery.driver.spark_library import DataFrame
 from barnabas.pipeline.streams.folded_groups import GROUP, suppressed
 from barnabas.pipeline.streams.joined_tables import table_with_table, tables_by_foreign_key
 from barnabas.pipeline.streams.kernels.kernel_protocol import RowKernel

@@ -12,8 +12,8 @@ import attrs
 
 from barnabas.pipeline.connect.registry_client import RegisteredSchema, RegistryClient
 from barnabas.pipeline.data.connect_errors import ConnectError, DataError
-from barnabas.pipeline.delivery.spark_columns import SparkType
-from barnabas.pipeline.delivery.spark_library import pyspark
+from barnabas.pipeline.delivery.driver.spark_library import pyspark
+from barnabas.pipeline.delivery.rows.spark_columns import SparkType
 from barnabas.pipeline.streams.python_serdes import decoder, encoder
 from barnabas.pipeline.streams.serdes import Column, DataType, Serde, SerdeContext, functions
 

@@ -12,7 +12,7 @@ from barnabas.pipeline.data import logical_types
 from barnabas.pipeline.data.connect_errors import DataError
 from barnabas.pipeline.data.connect_schema import Schema, Struct, Type
 from barnabas.pipeline.data.java_values import EpochMillis, Float32
-from barnabas.pipeline.delivery.spark_columns import Convert, fitting, spark_type
+from barnabas.pipeline.delivery.rows.spark_columns import Convert, fitting, spark_type
 
 _FIRST_DAY: Final = datetime.date(1970, 1, 1).toordinal()
 _EPOCH: Final = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Final, TypeAlias
 
 import attrs
 
-from barnabas.pipeline.delivery.spark_library import pyspark
+from barnabas.pipeline.delivery.driver.spark_library import pyspark
 
 Column: TypeAlias = Any
 """A `pyspark.sql.Column`."""

@@ -16,17 +16,14 @@ import attrs
 from confluent_kafka import KafkaException
 
 from barnabas.config import ConfigError
-from barnabas.pipeline.delivery import (
-    epochs_job,
-    epochs_removal,
-    frame_job,
-    frame_sources,
-    kafka_properties,
-)
-from barnabas.pipeline.delivery.cluster_state import ClusterState
-from barnabas.pipeline.delivery.job_plan import Guarantee, JobKind, JobPlan, OnTrim, RunningJob
-from barnabas.pipeline.delivery.spark_library import DataFrame, SparkSession
-from barnabas.pipeline.delivery.task_failures import refused
+from barnabas.pipeline.delivery.driver import frame_sources
+from barnabas.pipeline.delivery.driver.cluster_state import ClusterState
+from barnabas.pipeline.delivery.driver.spark_library import DataFrame, SparkSession
+from barnabas.pipeline.delivery.epochs import epochs_job, epochs_removal
+from barnabas.pipeline.delivery.forward import frame_job
+from barnabas.pipeline.delivery.plan import kafka_properties
+from barnabas.pipeline.delivery.plan.job_plan import Guarantee, JobKind, JobPlan, OnTrim, RunningJob
+from barnabas.pipeline.delivery.plan.task_failures import refused
 from barnabas.pipeline.spark.engine import Engine
 from barnabas.pipeline.spark.session import SessionSettings
 from barnabas.pipeline.streams import output_frames, topic_reading

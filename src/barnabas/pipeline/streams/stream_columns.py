@@ -11,9 +11,9 @@ import functools
 from collections.abc import Callable, Generator, Mapping
 from typing import Any, Final, TypeAlias
 
-from barnabas.pipeline.delivery.job_plan import RecordPosition
-from barnabas.pipeline.delivery.spark_library import DataFrame, pyspark
-from barnabas.pipeline.delivery.task_failures import TaskFailureError
+from barnabas.pipeline.delivery.driver.spark_library import DataFrame, pyspark
+from barnabas.pipeline.delivery.plan.job_plan import RecordPosition
+from barnabas.pipeline.delivery.plan.task_failures import TaskFailureError
 from barnabas.pipeline.streams.function_results import Convert, ResultTypeError, converter
 from barnabas.pipeline.streams.operator_errors import OperatorError
 from barnabas.pipeline.streams.serdes import Column, functions, spark_type

@@ -12,9 +12,9 @@ from typing import Final
 
 import attrs
 
-from barnabas.pipeline.delivery.job_plan import JobFailure, JobPlan, JobProgress, RunningJob
-from barnabas.pipeline.delivery.task_failures import JobStartError
-from barnabas.pipeline.delivery.trimmed_offsets import TrimmedReports
+from barnabas.pipeline.delivery.driver.trimmed_offsets import TrimmedReports
+from barnabas.pipeline.delivery.plan.job_plan import JobFailure, JobPlan, JobProgress, RunningJob
+from barnabas.pipeline.delivery.plan.task_failures import JobStartError
 from barnabas.pipeline.streams.position_keeper import PositionKeeper
 
 _logger: Final = logging.getLogger("barnabas.streams")

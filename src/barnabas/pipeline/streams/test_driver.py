@@ -14,9 +14,10 @@ from typing import Any, ClassVar, Final, NoReturn, Self
 
 import attrs
 
-from barnabas.pipeline.delivery import chained_states, task_failures
-from barnabas.pipeline.delivery.arrow_library import pa, pq
-from barnabas.pipeline.delivery.spark_library import DataFrame, SparkSession, pyspark
+from barnabas.pipeline.delivery.driver import chained_states
+from barnabas.pipeline.delivery.driver.spark_library import DataFrame, SparkSession, pyspark
+from barnabas.pipeline.delivery.plan import task_failures
+from barnabas.pipeline.delivery.rows.arrow_library import pa, pq
 from barnabas.pipeline.streams import topic_reading
 from barnabas.pipeline.streams.kernel_frames import BUCKETS_PROPERTY
 from barnabas.pipeline.streams.serde_codecs import codec_of, keys_of

@@ -10,9 +10,9 @@ from typing import Any, Final
 
 import attrs
 
-from barnabas.pipeline.delivery import kafka_properties, task_failures
-from barnabas.pipeline.delivery.job_plan import OnTrim
-from barnabas.pipeline.delivery.spark_library import DataFrame, SparkSession
+from barnabas.pipeline.delivery.driver.spark_library import DataFrame, SparkSession
+from barnabas.pipeline.delivery.plan import kafka_properties, task_failures
+from barnabas.pipeline.delivery.plan.job_plan import OnTrim
 from barnabas.pipeline.streams.serdes import Column, Serde, functions
 from barnabas.pipeline.streams.stream_columns import (
     HEADERS,

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from barnabas.pipeline.delivery.task_failures import TaskFailureError
+from barnabas.pipeline.delivery.plan.task_failures import TaskFailureError
 
 
 def called(function: Callable[..., Any], key: bytes | None, *arguments: Any) -> Any:

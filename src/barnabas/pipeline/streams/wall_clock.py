@@ -4,7 +4,7 @@ import importlib
 from pathlib import Path
 from typing import Final
 
-from barnabas.pipeline.delivery.spark_library import DataFrame, SparkSession
+from barnabas.pipeline.delivery.driver.spark_library import DataFrame, SparkSession
 from barnabas.pipeline.streams.serdes import functions
 
 TEST_CLOCK: Final = "spark.barnabas.streams.test.clock"

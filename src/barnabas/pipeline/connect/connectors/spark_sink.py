@@ -1,6 +1,6 @@
 """Records as rows of files or tables that Spark writes: the properties of `barnabas.SparkSink`.
 
-The engine runs the job as one streaming query (`delivery.lake_job`); there is no sink task.
+The engine runs the job as one streaming query (`delivery.lake.lake_job`); there is no sink task.
 """
 
 from collections.abc import Mapping

@@ -1,7 +1,7 @@
 """Rows of one of Spark's streaming sources as records: the properties of `barnabas.SparkSource`.
 
-The engine runs the job as one streaming query (`delivery.row_source_job`); there is no source task.
-The position is in the query's checkpoint, not in Connect's topic of offsets.
+The engine runs the job as one streaming query (`delivery.lake.row_source_job`); there is no source
+task. The position is in the query's checkpoint, not in Connect's topic of offsets.
 """
 
 from collections.abc import Mapping

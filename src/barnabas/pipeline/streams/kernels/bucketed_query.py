@@ -7,8 +7,8 @@ buckets make the states smaller and cost more calls: 256 serve up to about 5 mil
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
-from barnabas.pipeline.delivery.spark_library import DataFrame, pyspark
-from barnabas.pipeline.delivery.worker_rows import map_in_workers
+from barnabas.pipeline.delivery.driver.spark_library import DataFrame, pyspark
+from barnabas.pipeline.delivery.driver.worker_rows import map_in_workers
 from barnabas.pipeline.streams.kernels import bucket_tasks
 from barnabas.pipeline.streams.kernels.bucket_rows import COLUMNS, SCHEMA
 from barnabas.pipeline.streams.kernels.bucket_tasks import BucketPlan

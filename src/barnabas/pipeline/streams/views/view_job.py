@@ -30,8 +30,8 @@ from barnabas.pipeline.data.converters.primitive_converters import (
     ShortConverter,
     StringConverter,
 )
-from barnabas.pipeline.delivery.job_plan import JobFailure, JobPlan, JobProgress, PartitionLag
-from barnabas.pipeline.delivery.task_failures import JobStartError
+from barnabas.pipeline.delivery.plan.job_plan import JobFailure, JobPlan, JobProgress, PartitionLag
+from barnabas.pipeline.delivery.plan.task_failures import JobStartError
 from barnabas.pipeline.streams.views.live_view import LiveView, ViewSpec
 from barnabas.pipeline.streams.views.view_codecs import CODECS
 from barnabas.pipeline.streams.views.view_connector import view_keys, view_retention, view_topic

@@ -1,0 +1,69 @@
+"""Checks that a repeated epoch deals its rows out to the same tasks.
+
+Tasks that have committed skip their rows then: others must not get those rows.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Any, Final
+
+from barnabas.pipeline.delivery.driver import frame_sources
+from barnabas.pipeline.delivery.driver.spark_library import DataFrame
+from barnabas.pipeline.delivery.plan.task_failures import refused
+
+# A node of a logical plan that deals rows out in no order that a repeated epoch would keep; one
+# partition gets all rows.
+_ROUND_ROBIN: Final = re.compile(r"^[ :+~-]*Repartition (?!1,)\d+, ", re.MULTILINE)
+_EXPRESSIONS: Final = "org.apache.spark.sql.catalyst.expressions"
+_NONDETERMINISTIC: Final = f"{_EXPRESSIONS}.Nondeterministic"
+_USER_FUNCTIONS: Final = (f"{_EXPRESSIONS}.PythonUDF", f"{_EXPRESSIONS}.ScalaUDF")
+# Spark takes each call of a method of Java for non-deterministic; those of these classes, which the
+# serdes of floating-point numbers call, are not.
+_CALL: Final = f"{_EXPRESSIONS}.CallMethodViaReflection"
+_PURE: Final = ("java.lang.Double", "java.lang.Float")
+
+
+def check(frame: DataFrame) -> None:
+    """Raise JobStartError when a repeated epoch would deal the rows out differently."""
+    plan: Any = frame._jdf.queryExecution().analyzed()
+    if _ROUND_ROBIN.search(str(plan.toString())):
+        raise refused(
+            "repartition() without columns deals rows out differently when an epoch is repeated: "
+            "name the columns"
+        )
+    if plan.deterministic():
+        return
+    jvm: Any = frame.sparkSession._jvm
+    for node in frame_sources.plan_nodes(frame):
+        for expression in frame_sources.items_of(node.expressions()):
+            for changing in _changing(jvm, expression):
+                raise refused(
+                    f"the query has {changing}, which may have another result when an epoch is "
+                    "repeated, as rand(), uuid() and user functions that are marked as "
+                    "non-deterministic: take the value from the record"
+                )
+
+
+def _changing(jvm: Any, expression: Any) -> Iterator[str]:
+    """Return the texts of the parts of an expression that have another result each time."""
+    if expression.deterministic():
+        return
+    children = frame_sources.items_of(expression.children())
+    below = [each for each in children if not each.deterministic()]
+    if (_is_origin(jvm, expression) or not below) and not _is_pure_call(jvm, expression):
+        yield str(expression.sql())
+    for each in below:
+        yield from _changing(jvm, each)
+
+
+def _is_origin(jvm: Any, expression: Any) -> bool:
+    """True for an expression whose result differs also where its arguments do not."""
+    is_instance = jvm.py4j.reflection.TypeUtil.isInstanceOf
+    if any(is_instance(name, expression) for name in _USER_FUNCTIONS):
+        return not expression.udfDeterministic()
+    return bool(is_instance(_NONDETERMINISTIC, expression))
+
+
+def _is_pure_call(jvm: Any, expression: Any) -> bool:
+    is_call = jvm.py4j.reflection.TypeUtil.isInstanceOf(_CALL, expression)
+    return is_call and str(expression.children().apply(0).toString()) in _PURE

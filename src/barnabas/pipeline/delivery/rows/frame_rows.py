@@ -1,0 +1,84 @@
+"""Rows of a user's query, each with the source record that it comes from, by source partition.
+
+The columns are those of `streams.output_frames`. Rows that a filter removed are among them: they
+are not written, but the offset that is committed comes after them.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import attrs
+
+from barnabas.pipeline.delivery.rows.arrow_library import pa, pc
+from barnabas.pipeline.delivery.rows.arrow_rows import column_list, ends_of_runs, headers_of
+
+
+@attrs.frozen
+class FrameRows:
+    """Consecutive rows of one source partition, in the order of their offsets."""
+
+    topic: str
+    partition: int
+    batch: Any = attrs.field(repr=False)
+
+    def __len__(self) -> int:
+        return int(self.batch.num_rows)
+
+    @property
+    def first_offset(self) -> int:
+        """Return the offset of the first row's record."""
+        return int(self.batch.column("_offset")[0].as_py())
+
+    @property
+    def last_offset(self) -> int:
+        """Return the offset of the last row's record."""
+        return int(self.batch.column("_offset")[len(self) - 1].as_py())
+
+    @property
+    def offsets(self) -> list[int]:
+        """Return the offset of each row's record."""
+        return column_list(self.batch.column("_offset"))
+
+    @property
+    def oldest_ms(self) -> int | None:
+        """Return the lowest timestamp of rows that are written, None without one."""
+        found = pc.min(self.batch.column("timestamp_ms")).as_py()
+        return None if found is None else int(found)
+
+    def after(self, offset: int) -> "FrameRows":
+        """Return the rows at `offset` and after it."""
+        if self.first_offset >= offset:
+            return self
+        is_behind = pc.greater_equal(self.batch.column("_offset"), pa.scalar(offset, pa.int64()))
+        return FrameRows(self.topic, self.partition, self.batch.filter(is_behind))
+
+    def written(self) -> "WrittenRows":
+        """Return the rows that no filter removed."""
+        return WrittenRows(self.batch.filter(self.batch.column("_kept")))
+
+
+class WrittenRows:
+    """Rows on their way to topics, as lists of columns."""
+
+    def __init__(self, batch: Any) -> None:
+        self.targets: list[str] = column_list(batch.column("topic"))
+        self.values: list[bytes | None] = column_list(batch.column("value"))
+        self.keys: list[bytes | None] = column_list(batch.column("key"))
+        self.partitions: list[int | None] = column_list(batch.column("partition"))
+        self.timestamps_ms: list[int | None] = column_list(batch.column("timestamp_ms"))
+        self.offsets: list[int] = column_list(batch.column("_offset"))
+        self.headers = headers_of(batch.column("headers"))
+
+    def __len__(self) -> int:
+        return len(self.offsets)
+
+
+def frame_runs(batch: Any) -> Iterator[FrameRows]:
+    """Yield the rows of an Arrow batch, cut where the source partition changes."""
+    start = 0
+    for end in ends_of_runs(batch, "_topic", "_partition"):
+        if end > start:
+            rows = batch.slice(start, end - start)
+            topic, partition = rows.column("_topic")[0], rows.column("_partition")[0]
+            yield FrameRows(topic.as_py(), partition.as_py(), rows)
+        start = end

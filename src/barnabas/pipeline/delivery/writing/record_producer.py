@@ -1,0 +1,204 @@
+"""A producer of records in a Spark task: errors by kind, delivery reports.
+
+`transactional_producer` has it with transactions, `plain_delivery` without.
+"""
+
+import logging
+from collections.abc import Mapping
+from typing import Any, Final
+
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
+
+from barnabas.pipeline.delivery.plan.task_failures import TaskFailureError
+
+_FLUSH_S: Final = 60.0
+_ATTEMPTS_MAX: Final = 10
+_FENCED: Final = frozenset(
+    {
+        KafkaError._FENCED,
+        KafkaError.INVALID_PRODUCER_EPOCH,
+        KafkaError.PRODUCER_FENCED,
+        KafkaError.INVALID_PRODUCER_ID_MAPPING,
+    }
+)
+_PERMANENT: Final = frozenset(
+    {
+        KafkaError.TOPIC_AUTHORIZATION_FAILED,
+        KafkaError.GROUP_AUTHORIZATION_FAILED,
+        KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+        KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+        KafkaError.INVALID_TRANSACTION_TIMEOUT,
+        KafkaError._INVALID_ARG,
+        KafkaError._AUTHENTICATION,
+    }
+)
+_TOO_LARGE: Final = frozenset({KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.INVALID_MSG_SIZE})
+_UNUSABLE: Final = frozenset({KafkaError.TOPIC_EXCEPTION, KafkaError.TOPIC_AUTHORIZATION_FAILED})
+_INVALID: Final = frozenset(
+    {
+        KafkaError.INVALID_TIMESTAMP,
+        KafkaError.INVALID_RECORD,
+        KafkaError._INVALID_DIFFERENT_RECORD,
+        KafkaError.POLICY_VIOLATION,
+    }
+)
+"""The broker would refuse the same records again."""
+
+
+# Failures are raised; librdkafka would write each to standard error as well.
+QUIET: Final = logging.getLogger("barnabas.pipeline.librdkafka")
+QUIET.addHandler(logging.NullHandler())
+QUIET.propagate = False
+
+
+class FencedError(Exception):
+    """Another producer has taken the transactional id over."""
+
+
+class RecordTooLargeError(Exception):
+    """A record is larger than the client or the topic allows."""
+
+
+class AbortableError(Exception):
+    """The transaction failed and is aborted; a new attempt may succeed."""
+
+    def __init__(self, error: KafkaError, topic: str | None = None) -> None:
+        text = error.str()
+        super().__init__(f"topic {topic} cannot be written: {text}" if topic else text)
+        self.error = error
+
+
+def error_of(exception: KafkaException) -> KafkaError:
+    """Return the error in librdkafka's exception."""
+    return exception.args[0]
+
+
+def raise_by_kind(exception: KafkaException) -> None:
+    """Raise the error of this module that an exception of librdkafka stands for."""
+    error = error_of(exception)
+    if error.code() in _FENCED:
+        raise FencedError(error.str()) from exception
+    if error.code() in _TOO_LARGE:
+        raise RecordTooLargeError(error.str()) from exception
+    if error.code() in _PERMANENT:
+        raise TaskFailureError(error.str(), is_permanent=True) from exception
+    raise AbortableError(error) from exception
+
+
+def _too_large(what: str) -> TaskFailureError:
+    """Return the failure of a batch: the broker does not say which of its records is too large."""
+    return TaskFailureError(
+        f"the broker refuses records as too large ({what}): raise max.message.bytes of the topic, "
+        "or lower producer.override.batch.size of the job",
+        is_permanent=True,
+    )
+
+
+def _invalid(error: KafkaError, topic: str | None) -> TaskFailureError:
+    """Return the failure of a batch with a record that the topic does not take."""
+    return TaskFailureError(
+        f"topic {topic} refuses records ({error.str()}): a timestamp is further from now than its "
+        "message.timestamp.before.max.ms or message.timestamp.after.max.ms, or the topic is "
+        "compacted and a record has no key",
+        is_permanent=True,
+    )
+
+
+class RecordProducer:
+    """A producer whose errors are those of this module."""
+
+    def __init__(self, properties: Mapping[str, Any]) -> None:
+        self._delivery_error: KafkaError | None = None
+        self._refused_topic: str | None = None
+        self._producer = Producer({**properties, "on_delivery": self._delivered, "logger": QUIET})
+
+    def produce(
+        self,
+        topic: str,
+        value: bytes | None,
+        key: bytes | None,
+        partition: int,
+        timestamp_ms: int,
+        headers: list[tuple[str, bytes | None]] | None,
+    ) -> None:
+        """Queue a record; wait while the queue is full.
+
+        Raises RecordTooLargeError before the record is queued, AbortableError, FencedError.
+        """
+        # Given as positions, which cost half of keywords: value, key, partition, callback,
+        # on_delivery, timestamp, headers.
+        produce: Any = self._producer.produce
+        while True:
+            try:
+                produce(topic, value, key, partition, None, None, timestamp_ms, headers)
+            except BufferError:
+                self._call(lambda: self._producer.poll(0.1))
+            except KafkaException as exception:
+                raise_by_kind(exception)
+            else:
+                return
+
+    def poll(self) -> None:
+        """Serve the reports of records; raise the first error among them.
+
+        Raises AbortableError, FencedError, TaskFailureError.
+        """
+        self._call_with_records(lambda: self._producer.poll(0))
+        self._check_deliveries()
+
+    def flush(self) -> None:
+        """Wait until the broker has all records.
+
+        Raises AbortableError, FencedError, TaskFailureError.
+        """
+        left = self._producer.flush(_FLUSH_S)
+        self._check_deliveries()
+        if left:
+            raise AbortableError(KafkaError(KafkaError._TIMED_OUT, f"{left} records are not sent"))
+
+    def purge(self) -> None:
+        """Drop the records that are not sent yet."""
+        self._producer.purge()
+
+    def _delivered(self, error: KafkaError | None, message: Message) -> None:
+        if error is not None and self._delivery_error is None:
+            self._delivery_error = error
+            self._refused_topic = message.topic()
+
+    def _check_deliveries(self) -> None:
+        """Raise the first error of a record."""
+        error = self._delivery_error
+        if error is None:
+            return
+        if error.code() in _TOO_LARGE:
+            raise _too_large(f"a batch for topic {self._refused_topic}")
+        if error.code() in _INVALID:
+            raise _invalid(error, self._refused_topic)
+        if error.code() in _UNUSABLE:
+            text = f"topic {self._refused_topic} cannot be written: {error.str()}"
+            raise TaskFailureError(text, is_permanent=True)
+        try:
+            raise_by_kind(KafkaException(error))
+        except AbortableError as failure:
+            raise AbortableError(error, self._refused_topic) from failure
+
+    def _call_with_records(self, call: Any) -> None:
+        """Call; an error of a record says what is wrong, that of the call is general."""
+        try:
+            self._call(call)
+        except RecordTooLargeError as error:
+            raise _too_large(str(error)) from error
+        except AbortableError:
+            self._check_deliveries()
+            raise
+
+    def _call(self, call: Any) -> None:
+        for attempt in range(_ATTEMPTS_MAX):
+            try:
+                call()
+            except KafkaException as exception:
+                if error_of(exception).retriable() and attempt + 1 < _ATTEMPTS_MAX:
+                    self._producer.poll(0.05)
+                    continue
+                raise_by_kind(exception)
+            return
