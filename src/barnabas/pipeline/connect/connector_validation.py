@@ -143,8 +143,9 @@ class ConnectorValidator:
         converters = list(self._converter_infos(config, values))
         connector_class = plugin.load()
         connector = connector_class()
-        own = {value.name: value for value in connector.config().validate(config)}
-        definition = definition.extended(connector.config().keys.values())
+        own_definition = connector.config()
+        own = {value.name: value for value in own_definition.validate(config)}
+        definition = definition.extended(own_definition.keys.values())
         values |= own
         for name, error in (
             *unused_properties(connector_class, plugin.kind, config),

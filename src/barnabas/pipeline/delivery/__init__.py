@@ -16,8 +16,10 @@ returns figures.
     writing       writers of rows in tasks, with producers and transactions
     rows          records and columns in Arrow's form
     plan          plans of jobs and tasks, positions, failures: plain values and decisions
-    worker_tasks  the functions that Spark's Python workers call
+    worker_tasks  the functions that Spark's Python workers call, one for each kind of task
 
-A package imports those below it only. A worker imports `worker_tasks` and what it needs; none of
-these imports trio or an HTTP library.
+A package imports only those below it in this list; `epochs`, `forward` and `slices` do not import
+each other. The first four name the functions of `worker_tasks`, which calls the code of their
+tasks. A worker imports `worker_tasks` and what it needs; none of these imports trio or an HTTP
+library.
 """

@@ -15,6 +15,7 @@ from typing import Any, Final
 import attrs
 
 from barnabas.pipeline.delivery.driver import frame_sources
+from barnabas.pipeline.delivery.driver.frame_sources import items_of
 from barnabas.pipeline.delivery.driver.spark_library import DataFrame, pyspark
 from barnabas.pipeline.delivery.epochs.checkpoint_files import VERSION_FILE, CheckpointFiles
 from barnabas.pipeline.delivery.plan.job_plan import REBUILD
@@ -150,7 +151,7 @@ def _shown(node: Any, names: Mapping[int, str]) -> str:
 def _results(node: Any, names: Mapping[int, str]) -> Iterator[str]:
     """Yield the aggregates, without the groups, with their types and without their names."""
     groups = set(_expressions(node.groupingExpressions(), names))
-    for each in _items(node.aggregateExpressions()):
+    for each in items_of(node.aggregateExpressions()):
         inner = each.child() if str(each.nodeName()) == "Alias" else each
         text = _expression(inner, names)
         if text not in groups:
@@ -158,7 +159,7 @@ def _results(node: Any, names: Mapping[int, str]) -> Iterator[str]:
 
 
 def _expressions(sequence: Any, names: Mapping[int, str]) -> list[str]:
-    return [_expression(each, names) for each in _items(sequence)]
+    return [_expression(each, names) for each in items_of(sequence)]
 
 
 def _expression(expression: Any, names: Mapping[int, str]) -> str:
@@ -178,7 +179,7 @@ def _keys(nodes: Sequence[Any]) -> dict[int, str]:
         int(each.exprId().id()): each
         for node in nodes
         if str(node.nodeName()) == "Project"
-        for each in _items(node.projectList())
+        for each in items_of(node.projectList())
         if str(each.nodeName()) == "Alias"
     }
     found: dict[int, str] = {}
@@ -199,7 +200,7 @@ def _kernel_keys(node: Any, names: Mapping[int, str]) -> Iterator[str]:
     """Yield the keys of rows that go into a kernel, which sees their bytes only."""
     if str(node.nodeName()) != "Project":
         return
-    made = {str(each.name()): each for each in _items(node.projectList())}
+    made = {str(each.name()): each for each in items_of(node.projectList())}
     is_input = made.keys() >= _KERNEL_COLUMNS and "bucket_key" not in made
     if not is_input or str(made["side"].nodeName()) != "Alias":
         return
@@ -212,7 +213,7 @@ def _attributes(expression: Any) -> Iterator[Any]:
     """Yield the columns in an expression."""
     if str(expression.nodeName()) == "AttributeReference":
         yield expression
-    for each in _items(expression.children()):
+    for each in items_of(expression.children()):
         yield from _attributes(each)
 
 
@@ -222,11 +223,11 @@ def _windows(nodes: Sequence[Any]) -> dict[int, str]:
     for node in nodes:
         name = str(node.nodeName())
         if name == "Project":
-            for each in _items(node.projectList()):
+            for each in items_of(node.projectList()):
                 if str(each.nodeName()) == "Alias" and str(each.name()) in _WINDOWS:
                     found[int(each.exprId().id())] = window_text(str(each.child().toString()))
         elif name == "Expand":  # of windows that overlap
-            for each in _items(node.output()):
+            for each in items_of(node.output()):
                 if str(each.name()) in _WINDOWS:
                     found[int(each.exprId().id())] = window_text(_text(node))
     return found
@@ -246,11 +247,6 @@ def window_text(expression: str) -> str:
 
 def _text(node: Any) -> str:
     return _UNNAMED.sub("", str(node.simpleString(_FIELDS_MAX))).lstrip("~")
-
-
-def _items(sequence: Any) -> Iterator[Any]:
-    """Yield the items of a sequence of Scala."""
-    return frame_sources.items_of(sequence)
 
 
 def _digest(content: Any) -> str:
