@@ -1,5 +1,6 @@
 """Leaders by epoch, for any order of responses."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -79,4 +80,9 @@ def test_cache_forgotten_leader_may_come_back_in_an_older_epoch() -> None:
 def test_backoff_doubles_up_to_its_maximum(failures: int, unit: float) -> None:
     delay = Backoff(0.1, 1.0).delay_s(failures, unit)
     expected = min(0.1 * 2 ** (failures - 1), 1.0) if failures else 0
-    assert 0.8 * expected <= delay <= 1.2 * expected
+    assert delay == pytest.approx(expected * (0.8 + 0.4 * unit))
+
+
+def test_backoff_differs_by_a_fifth_in_both_directions() -> None:
+    delays = [Backoff(0.1, 1.0).delay_s(2, unit) for unit in (0.0, 0.5, 1.0)]
+    assert delays == pytest.approx([0.16, 0.2, 0.24])

@@ -23,6 +23,7 @@ from barnabas.log import LogConfig, LogManager
 from barnabas.log.checkpoints import MetaProperties
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.types import Uuid
+from barnabas.server.replication.commit_wait import Appended, CommitWaits
 from barnabas.testing.batches import NOW_MS, batch
 from tests.cluster.states import Cluster
 from tests.log.logs import TOPIC_ID, open_volume
@@ -142,26 +143,25 @@ def test_snapshot_without_the_topic_ends_its_fetch(broker: Broker) -> None:
     assert broker.logs.known("t", 0) is None
 
 
-class Waiter:
-    """A parked produce."""
-
-    def __init__(self) -> None:
-        self.outcomes: list[ErrorCode | None] = []
-
-    def partition_changed(self, partition: Partition) -> None:
-        self.outcomes.append(partition.acks_outcome(0))
-
-
 def test_parked_produce_ends_when_the_leader_changes(broker: Broker) -> None:
     broker.apply(leader=1)
-    broker.partition.append(batch(b"a"), required_acks=-1, origin="client", now_ms=NOW_MS)
-    waiter = Waiter()
-    broker.partition.listeners[waiter] = None
+    partition = broker.partition
+    info = partition.append(batch(b"a"), required_acks=-1, origin="client", now_ms=NOW_MS)
+    outcomes: list[tuple[str, ErrorCode]] = []
+    waits = CommitWaits(flush=never_flushed)
+    appended = Appended("a", partition, info.last_offset, partition.leader_state)
+    waits.wait([appended], lambda *outcome: outcomes.append(outcome), timeout_ms=None)
+    broker.apply(leader=1, isr=(1, 2))
+    assert (outcomes, waits.waiting) == ([], 1)
     broker.apply(leader=2, leader_epoch=1)
-    assert waiter.outcomes == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
+    assert (outcomes, waits.waiting) == ([("a", ErrorCode.NOT_LEADER_OR_FOLLOWER)], 0)
     with pytest.raises(KafkaError) as refused:
         broker.replicas.append("t", 0, batch(b"b"), required_acks=1)
     assert refused.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+async def never_flushed(_: Partition) -> bool:
+    raise AssertionError("a flush without flush.messages")
 
 
 def test_controlled_shutdown_ends_fetches_out_of_sync(broker: Broker) -> None:

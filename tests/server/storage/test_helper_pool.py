@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import trio
+import trio.testing
 
 from barnabas.log.helper.helper_framing import SCRUB_JOB, Fields
 from barnabas.server.storage import helper_pool
@@ -18,7 +19,11 @@ from barnabas.server.storage.helper_pool import (
     SCRUBBING,
     HelperPool,
 )
-from barnabas.server.storage.helper_process import HelperGoneError, HelperProcess
+from barnabas.server.storage.helper_process import (
+    HelperGoneError,
+    HelperKind,
+    HelperProcess,
+)
 
 WAIT_S = 60.0
 
@@ -58,11 +63,23 @@ async def until(condition: Callable[[], bool]) -> None:
         await trio.sleep(0.01)
 
 
-def test_pool_starts_no_process_before_one_is_borrowed() -> None:
-    async def story(pool: HelperPool) -> None:
-        await trio.sleep(0.02)
-        assert pool._processes == []
+def test_pool_starts_no_process_before_one_is_borrowed(monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[str] = []
+    start = HelperProcess.start
 
+    async def observe(kind: HelperKind) -> HelperProcess:
+        started.append(kind.name)
+        return await start(kind)
+
+    async def story(pool: HelperPool) -> None:
+        await trio.testing.wait_all_tasks_blocked()
+        assert started == []
+        async with pool.borrow(CLEANING) as helper:
+            assert pool.pids(CLEANING) == [helper.pid]
+        await trio.testing.wait_all_tasks_blocked()
+        assert started == ["cleaning"]
+
+    monkeypatch.setattr(HelperProcess, "start", observe)
     with_pool(story)
 
 
