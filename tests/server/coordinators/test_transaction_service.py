@@ -249,12 +249,44 @@ def test_first_write_refusal_depends_on_the_clients_version(
     assert admitted(remote, support) is code
 
 
-def test_first_write_after_the_end_of_its_transaction_is_refused() -> None:
+def test_coordinators_error_comes_before_a_broken_guard() -> None:
+    """The markers of the previous transaction break the guard; INVALID_TXN_STATE would be fatal."""
+    told = Told(CONCURRENT)
+    told.meanwhile = lambda: told.guards.transaction_ended("t", 0, 7)
+    assert admitted(told, Support.ADDS) is CONCURRENT
+    assert told.asked > 2
+
+
+def test_each_attempt_holds_a_new_guard() -> None:
+    told = Told(CONCURRENT, NONE)
+
+    def end_once() -> None:
+        if told.asked == 1:
+            told.guards.transaction_ended("t", 0, 7)
+
+    told.meanwhile = end_once
+    assert (admitted(told, Support.ADDS), told.asked) == (NONE, 2)
+
+
+@pytest.mark.parametrize("support", Support)
+def test_first_write_is_verified_again_after_the_guard_alone_failed(support: Support) -> None:
+    told = Told(NONE, ABORTABLE)
+    told.meanwhile = lambda: told.guards.transaction_ended("t", 0, 7)
+    wanted = ErrorCode.INVALID_TXN_STATE if support is Support.DEFAULT else ABORTABLE
+    assert (admitted(told, support), told.asked) == (wanted, 2)
+
+
+@pytest.mark.parametrize("support", Support)
+def test_first_write_whose_guard_always_breaks_is_retried_by_the_client(support: Support) -> None:
     told = Told(NONE)
     told.meanwhile = lambda: told.guards.transaction_ended("t", 0, 7)
-    assert admitted(told, Support.DEFAULT) is ErrorCode.INVALID_TXN_STATE
+    assert admitted(told, support) is AGAIN
+
+
+def test_end_of_another_producers_transaction_breaks_no_guard() -> None:
+    told = Told(NONE)
     told.meanwhile = lambda: told.guards.transaction_ended("t", 0, 8)
-    assert admitted(told, Support.DEFAULT) is NONE
+    assert (admitted(told, Support.DEFAULT), told.asked) == (NONE, 1)
 
 
 def test_first_write_in_another_leader_epoch_is_verified_again() -> None:
@@ -262,10 +294,12 @@ def test_first_write_in_another_leader_epoch_is_verified_again() -> None:
     told = Told(NONE)
 
     def lead_again() -> None:
-        told.epoch += 2
+        if told.asked == 1:
+            told.epoch += 2
+            told.guards.leader_changed("t", 0)
 
     told.meanwhile = lead_again
-    assert admitted(told, Support.ADDS) is AGAIN
+    assert (admitted(told, Support.ADDS), told.asked) == (NONE, 2)
 
 
 # A whole node

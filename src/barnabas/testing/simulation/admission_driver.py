@@ -72,6 +72,18 @@ class AdmissionDriver:
         epoch = self._leader_epoch(partition)
         self._ask(_Admission(producer, partition, adds, guard, epoch, proceed))
 
+    def _ask_again(self, admission: _Admission) -> None:
+        """Repeat the request with a new guard: a broken one refuses every later attempt."""
+        partition, producer = admission.partition, admission.producer
+        self._guards.release(*partition, producer.id, admission.guard)
+        admission.guard = self._guards.hold(*partition, producer.id)
+        admission.leader_epoch = self._leader_epoch(partition)
+        self._ask(admission)
+
+    def _is_outdated(self, admission: _Admission) -> bool:
+        epoch = self._leader_epoch(admission.partition)
+        return admission.guard.is_broken or epoch != admission.leader_epoch
+
     def _leader_epoch(self, partition: TopicPartition) -> int:
         image = self._image().partition(*partition)
         return -1 if image is None else image.leader_epoch
@@ -111,8 +123,9 @@ class AdmissionDriver:
         code = _code(admission.partition, outcome)
         admission.attempts += 1
         is_early = admission.adds and code is ErrorCode.CONCURRENT_TRANSACTIONS
-        if is_early and admission.attempts < _RETRIES:
-            self._process.after_ms(_RETRY_MS, self._ask, admission)
+        is_outdated = code is ErrorCode.NONE and self._is_outdated(admission)
+        if (is_early or is_outdated) and admission.attempts < _RETRIES:
+            self._process.after_ms(_RETRY_MS, self._ask_again, admission)
             return
         if code is ErrorCode.PRODUCER_FENCED:
             code = ErrorCode.INVALID_PRODUCER_EPOCH
@@ -124,12 +137,10 @@ class AdmissionDriver:
             self._guards.release(*admission.partition, admission.producer.id, guard)
 
     def _check(self, admission: _Admission) -> None:
-        if admission.guard.is_broken:
-            raise KafkaError(ErrorCode.INVALID_TXN_STATE, "the transaction has ended")
-        if self._leader_epoch(admission.partition) != admission.leader_epoch:
-            raise KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS, "another leader epoch has begun")
         if admission.outcome is not ErrorCode.NONE:
             raise KafkaError(admission.outcome, "the partition is not in the transaction")
+        if self._is_outdated(admission):
+            raise KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS, "the verification is out of date")
 
 
 def _code(partition: TopicPartition, outcome: Outcome) -> ErrorCode:

@@ -98,10 +98,6 @@ class Admission:
         self._outcomes: dict[TopicPartition, ErrorCode] = {}
 
     async def __aenter__(self) -> "Admission":
-        guards = self._verifier.guards
-        for topic, number in self._partitions:
-            self._guards[topic, number] = guards.hold(topic, number, self._producer[0])
-            self._leader_epochs[topic, number] = self._verifier.leader_epoch(topic, number)
         try:
             await self._ask()
         except BaseException:
@@ -126,15 +122,23 @@ class Admission:
     def outcome(self, partition: TopicPartition) -> ErrorCode:
         """Return NONE for a partition that may be written to now, else the error.
 
-        Another leader may have ended the transaction, so a write in a new leader epoch is verified
-        again.
+        The coordinator's error comes first. When it accepted the partition, but a marker or another
+        leader came after that, the client tries again.
+        """
+        code = self._outcomes.get(partition, ErrorCode.INVALID_TXN_STATE)
+        if code is ErrorCode.NONE and self._is_outdated(partition):
+            return ErrorCode.NETWORK_EXCEPTION
+        return code
+
+    def _is_outdated(self, partition: TopicPartition) -> bool:
+        """True when the transaction may have ended since the coordinator answered.
+
+        Another leader may have ended it, too, so a new leader epoch counts like a broken guard.
         """
         guard = self._guards.get(partition)
         if guard is None or guard.is_broken:
-            return ErrorCode.INVALID_TXN_STATE
-        if self._verifier.leader_epoch(*partition) != self._leader_epochs[partition]:
-            return ErrorCode.NETWORK_EXCEPTION
-        return self._outcomes.get(partition, ErrorCode.INVALID_TXN_STATE)
+            return True
+        return self._verifier.leader_epoch(*partition) != self._leader_epochs[partition]
 
     def check_write(self, partition: TopicPartition) -> None:
         """Raise the error that Produce answers for a refused partition.
@@ -158,18 +162,27 @@ class Admission:
     # Verification
 
     async def _ask(self) -> None:
-        """Verify; retry while the previous transaction is being ended (KIP-890, part 2)."""
+        """Verify, and retry for a limited time where a retry helps (KIP-890, part 2)."""
         config = self._settings.current
         wait_s = config.get_int("add.partitions.to.txn.retry.backoff.ms") / 1000
         most_s = config.get_int("add.partitions.to.txn.retry.backoff.max.ms") / 1000
         deadline = trio.current_time() + most_s
         while True:
-            if await self._ask_once() or trio.current_time() + wait_s > deadline:
+            self._hold()
+            await self._ask_once()
+            if not self._is_worth_a_retry() or trio.current_time() + wait_s > deadline:
                 return
             await trio.sleep(wait_s)
 
-    async def _ask_once(self) -> bool:
-        """Verify once; return True when a retry would not help."""
+    def _hold(self) -> None:
+        """Hold new guards: a broken one refuses every later attempt."""
+        self._release()
+        guards = self._verifier.guards
+        for topic, number in self._partitions:
+            self._guards[topic, number] = guards.hold(topic, number, self._producer[0])
+            self._leader_epochs[topic, number] = self._verifier.leader_epoch(topic, number)
+
+    async def _ask_once(self) -> None:
         producer = self._transactional_id, *self._producer
         adds = self.support is Support.ADDS
         try:
@@ -177,7 +190,16 @@ class Admission:
         except KafkaError as error:
             told = dict.fromkeys(self._partitions, error.code)
         self._outcomes = {partition: self._translated(code) for partition, code in told.items()}
-        return not (adds and ErrorCode.CONCURRENT_TRANSACTIONS in self._outcomes.values())
+
+    def _is_worth_a_retry(self) -> bool:
+        """True while the previous transaction is being ended, or when a guard alone has failed."""
+        is_early = ErrorCode.CONCURRENT_TRANSACTIONS in self._outcomes.values()
+        if is_early and self.support is Support.ADDS:
+            return True
+        return any(
+            code is ErrorCode.NONE and self._is_outdated(partition)
+            for partition, code in self._outcomes.items()
+        )
 
     def _translated(self, code: ErrorCode) -> ErrorCode:
         """Translate an error as AddPartitionsToTxnManager does."""

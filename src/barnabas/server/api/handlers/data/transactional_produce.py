@@ -91,6 +91,7 @@ def check_transactional(
     if admission is None:
         if context.version < _ADDS_VERSION and not _verifies(context.services):
             return
+        _check_epoch(partition, producer_id, epoch)
         raise KafkaError(
             ErrorCode.INVALID_TXN_STATE, "Record was not part of an ongoing transaction"
         )
@@ -106,3 +107,11 @@ def check_transactional(
             f"Invalid sequence number for producer {producer_id}: {sequence}, as the producer "
             "has no state here",
         )
+
+
+def _check_epoch(partition: "Partition", producer_id: int, epoch: int) -> None:
+    """Raise INVALID_PRODUCER_EPOCH, which ends only the transaction, for an old epoch."""
+    producers = partition.log.producers
+    entry = producers.producers.get(producer_id)
+    if entry is not None:
+        producers.check_epoch(entry, epoch)

@@ -94,13 +94,16 @@ async def _commit(
 
         def check() -> None:
             """Raise when the transaction ended while the commit waited."""
-            if asks and not is_in_transaction(partition, *producer):
-                code = admission.outcome(asked) if admission else ErrorCode.INVALID_TXN_STATE
+            is_outside = asks and not is_in_transaction(partition, *producer)
+            if is_outside and admission is not None:
+                code = admission.outcome(asked)
                 if code is not ErrorCode.NONE:
                     raise KafkaError(code, "the group's offsets are not in the transaction")
             entry = partition.log.producers.producers.get(request.producer_id)
             if entry is not None:  # the log checks only the epochs of client writes
                 partition.log.producers.check_epoch(entry, request.producer_epoch)
+            if is_outside and admission is None:
+                raise KafkaError(ErrorCode.INVALID_TXN_STATE, "the transaction has ended")
 
         return await services.groups.commit_transactional_offsets(request, check)
 
