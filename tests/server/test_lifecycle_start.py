@@ -12,7 +12,8 @@ import pytest
 from barnabas.config import Listener as Endpoint
 from barnabas.config import NodeConfig
 from barnabas.server.node import startup_checks
-from barnabas.server.node.startup_checks import StartupError, raise_open_files_limit
+from barnabas.server.node.startup_checks import raise_open_files_limit
+from barnabas.server.node_failures import StartupError
 from barnabas.server.transport import sending
 from barnabas.server.transport.acceptor import Limits, bind
 from barnabas.testing import Node

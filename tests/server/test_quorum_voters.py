@@ -19,7 +19,7 @@ from barnabas.protocol.messages.update_features import (
     UpdateFeaturesResponse,
 )
 from barnabas.server.node.node import Node
-from barnabas.server.node.startup_checks import StartupError
+from barnabas.server.node_failures import StartupError
 from tests.server.quorum_nodes import QuorumNodes
 from tests.server.test_quorum_of_three import create_topic
 

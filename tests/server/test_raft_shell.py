@@ -17,7 +17,7 @@ from barnabas.protocol.batches.batch_building import build_batch
 from barnabas.protocol.batches.batch_header import iter_batches
 from barnabas.protocol.batches.record_decoding import Record
 from barnabas.protocol.errors import ErrorCode, KafkaError
-from barnabas.server.node.startup_checks import DisksLostError
+from barnabas.server.node_failures import DisksLostError
 from barnabas.server.quorum import raft_shell
 from barnabas.server.quorum.raft_shell import RaftShell
 from barnabas.server.quorum.snapshot_download import DownloadedSnapshot

@@ -15,8 +15,8 @@ from barnabas.protocol.records.metadata_records import (
     BrokerRegistrationChangeRecord,
     decode_metadata_record,
 )
-from barnabas.server.node.startup_checks import StartupError
-from barnabas.server.quorum.controller_channel import LocalControllerChannel
+from barnabas.server.controller_channel.local_controller import LocalControllerChannel
+from barnabas.server.node_failures import StartupError
 from barnabas.testing import Node
 from tests.cluster.states import registration
 from tests.config.effects.observed import observes

@@ -23,7 +23,7 @@ from barnabas.protocol.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirsResponse,
 )
 from barnabas.protocol.messages_base import Message
-from barnabas.server.node.startup_checks import DisksLostError, StartupError
+from barnabas.server.node_failures import DisksLostError, StartupError
 from barnabas.server.storage.relocation_worker import RelocationWorker
 from barnabas.testing import Node
 from barnabas.testing.eventually import wait_until

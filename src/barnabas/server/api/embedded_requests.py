@@ -1,7 +1,7 @@
 """Requests that reach a dispatcher inside another message or call, not in a frame of a socket.
 
 The controller listener's dispatcher answers requests that a broker forwards (`handlers.envelope`)
-and this node's requests (`server.quorum.controller_channel`) in this way.
+and this node's requests (`server.controller_channel.local_controller`) in this way.
 """
 
 from inspect import iscoroutine

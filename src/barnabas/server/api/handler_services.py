@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from barnabas.log.directories.log_relocation import LogRelocation
     from barnabas.protocol.errors import ErrorCode
     from barnabas.server.api.dispatch import Dispatcher
+    from barnabas.server.controller_channel.controller_channel import ControllerChannel
     from barnabas.server.coordinators.group_service import GroupCoordinator
     from barnabas.server.coordinators.transactions.transaction_service import (
         TransactionCoordinator,
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
         Admission,
         Support,
     )
-    from barnabas.server.quorum.controller_channel import ControllerChannel
     from barnabas.server.replication.commit_wait import CommitWaits
     from barnabas.server.replication.fetch_sessions import FetchSessionCache
     from barnabas.server.storage.disk_threads import DiskThreads

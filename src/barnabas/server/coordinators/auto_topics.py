@@ -15,7 +15,7 @@ from barnabas.protocol.messages.create_topics import CreateTopicsRequest, Create
 if TYPE_CHECKING:
     from barnabas.config import NodeConfig
     from barnabas.config.subscriptions import ConfigSubscriptions
-    from barnabas.server.quorum.controller_channel import ControllerChannel
+    from barnabas.server.controller_channel.controller_channel import ControllerChannel
 
 CreatableTopic = CreateTopicsRequest.CreatableTopic
 

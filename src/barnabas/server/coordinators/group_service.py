@@ -17,7 +17,7 @@ from barnabas.protocol.batches.compression import Codec
 from barnabas.protocol.types import Uuid
 from barnabas.server.coordinators.coordinator_service import CoordinatorService
 from barnabas.server.coordinators.internal_topics import OFFSETS_TOPIC
-from barnabas.server.node.startup_checks import StartupError
+from barnabas.server.node_failures import StartupError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

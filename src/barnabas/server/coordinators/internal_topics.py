@@ -9,7 +9,7 @@ from barnabas.server.coordinators.auto_topics import creatable, request_creation
 
 if TYPE_CHECKING:
     from barnabas.config.subscriptions import ConfigSubscriptions
-    from barnabas.server.quorum.controller_channel import ControllerChannel
+    from barnabas.server.controller_channel.controller_channel import ControllerChannel
 
 logger = logging.getLogger(__name__)
 

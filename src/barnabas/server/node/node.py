@@ -22,13 +22,13 @@ from barnabas.config.subscriptions import ConfigSubscriptions
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.server.api.dispatch import Dispatcher
 from barnabas.server.api.registry import ListenerKind
+from barnabas.server.controller_channel.local_controller import LocalControllerChannel
+from barnabas.server.controller_channel.quorum_channel import QuorumControllerChannel
 from barnabas.server.monitoring.metrics import Metrics
 from barnabas.server.node.api_wiring import broker_dispatcher, controller_dispatcher
 from barnabas.server.node.data_directories import lost_directories, open_data
 from barnabas.server.node.endpoints import registered
-from barnabas.server.node.startup_checks import DisksLostError
-from barnabas.server.quorum.controller_channel import LocalControllerChannel
-from barnabas.server.quorum.quorum_channel import QuorumControllerChannel
+from barnabas.server.node_failures import DisksLostError
 from barnabas.server.replication.commit_wait import CommitWaits
 from barnabas.server.storage.disk_threads import DiskThreads
 from barnabas.server.transport.acceptor import DYNAMIC_LIMITS, Limits, Listener, Transport, bind

@@ -15,12 +15,11 @@ from barnabas.parent_pipe import has_parent_pipe, wait_parent_end
 from barnabas.server.companion.companion_process import CompanionPlan, Companions
 from barnabas.server.node.node import Node
 from barnabas.server.node.startup_checks import (
-    DisksLostError,
-    StartupError,
     first_error,
     raise_open_files_limit,
     refuse_unknown_systems,
 )
+from barnabas.server.node_failures import DisksLostError, StartupError
 
 logger = logging.getLogger(__name__)
 

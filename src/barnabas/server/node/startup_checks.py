@@ -4,6 +4,8 @@ import logging
 import sys
 from typing import cast
 
+from barnabas.server.node_failures import StartupError
+
 logger = logging.getLogger(__name__)
 
 # Below it a node runs, but not with a few thousand partitions or connections.
@@ -15,14 +17,6 @@ _LOG_FILES_SHARE = 2
 _LOG_FILES_MAX = 8192
 # Listeners, the loop's own, checkpoints being written.
 _OTHER_FILES = 40
-
-
-class StartupError(Exception):
-    """The node cannot start; the message is one line that says how to fix it."""
-
-
-class DisksLostError(Exception):
-    """The last data directory failed, or the one with the quorum's log: the node must stop."""
 
 
 def refuse_unknown_systems() -> None:

@@ -19,8 +19,8 @@ from barnabas.protocol.messages.broker_registration import (
     BrokerRegistrationResponse,
 )
 from barnabas.protocol.types import Uuid
-from barnabas.server.node.startup_checks import StartupError
-from barnabas.server.quorum.controller_channel import ControllerChannel
+from barnabas.server.controller_channel.controller_channel import ControllerChannel
+from barnabas.server.node_failures import StartupError
 
 logger = logging.getLogger(__name__)
 

@@ -20,7 +20,7 @@ from barnabas.log import LogConfig, LogManager, PartitionLog
 from barnabas.protocol.errors import ProtocolError
 from barnabas.protocol.messages_base import Message
 from barnabas.protocol.types import ZERO_UUID, Uuid
-from barnabas.server.node.startup_checks import StartupError
+from barnabas.server.node_failures import StartupError
 
 PART_SUFFIX: Final = ".part"
 """Follows the name of a snapshot that is not complete."""

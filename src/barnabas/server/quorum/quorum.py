@@ -39,8 +39,8 @@ from barnabas.config import ConfigError
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages_base import Message
 from barnabas.protocol.types import Uuid
-from barnabas.server.node.startup_checks import StartupError
-from barnabas.server.quorum.controller_channel import ControllerChannel
+from barnabas.server.controller_channel.controller_channel import ControllerChannel
+from barnabas.server.node_failures import StartupError
 from barnabas.server.quorum.controller_host import ControllerHost
 from barnabas.server.quorum.election_times import ElectionTimes
 from barnabas.server.quorum.lifecycle_shell import LifecycleShell

@@ -7,7 +7,7 @@ from barnabas.cluster.metadata.metadata_loader import MetadataLoader
 from barnabas.cluster.quorum.quorum_state import FILE_NAME as QUORUM_STATE
 from barnabas.cluster.quorum.quorum_state import QuorumState, QuorumStateError
 from barnabas.protocol.errors import KafkaError
-from barnabas.server.node.startup_checks import StartupError
+from barnabas.server.node_failures import StartupError
 from barnabas.server.quorum.metadata_log import MetadataLog
 from barnabas.server.quorum.quorum_files import read_quorum_state
 from barnabas.server.quorum.quorum_setup import QuorumSetup

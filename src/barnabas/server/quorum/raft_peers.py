@@ -30,7 +30,7 @@ from barnabas.cluster.quorum.raft_messages import (
 from barnabas.protocol.errors import EncodingError, ErrorCode, error_code
 from barnabas.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from barnabas.protocol.messages_base import Message
-from barnabas.server.node.startup_checks import DisksLostError
+from barnabas.server.node_failures import DisksLostError
 from barnabas.server.open_nursery import OpenNursery
 from barnabas.server.quorum.rare_log import PeerFailures, RareLog
 

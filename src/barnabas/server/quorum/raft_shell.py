@@ -33,7 +33,7 @@ from barnabas.cluster.quorum.raft_state import Entry, QuorumDataLossError, Ready
 from barnabas.protocol.batches.batch_building import build_batch
 from barnabas.protocol.batches.record_decoding import Record
 from barnabas.protocol.errors import ErrorCode, KafkaError, ProtocolError
-from barnabas.server.node.startup_checks import DisksLostError
+from barnabas.server.node_failures import DisksLostError
 from barnabas.server.quorum.quorum_files import write_quorum_state
 
 if TYPE_CHECKING:

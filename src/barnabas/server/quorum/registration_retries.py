@@ -10,7 +10,8 @@ from barnabas.protocol.messages.controller_registration import (
     ControllerRegistrationRequest,
     ControllerRegistrationResponse,
 )
-from barnabas.server.quorum.controller_channel import ControllerChannel, raise_error
+from barnabas.server.controller_channel.controller_channel import ControllerChannel
+from barnabas.server.node_failures import raise_error
 from barnabas.server.quorum.rare_log import RareLog
 
 logger = logging.getLogger(__name__)

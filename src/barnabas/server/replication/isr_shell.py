@@ -13,7 +13,7 @@ from barnabas.protocol.messages.alter_partition import (
     AlterPartitionRequest,
     AlterPartitionResponse,
 )
-from barnabas.server.quorum.controller_channel import ControllerChannel
+from barnabas.server.controller_channel.controller_channel import ControllerChannel
 from barnabas.server.work_slices import in_slices
 
 logger = logging.getLogger(__name__)

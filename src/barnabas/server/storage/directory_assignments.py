@@ -7,12 +7,13 @@ use.
 
 import logging
 from collections import Counter
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 import trio
 
+from barnabas.cluster.broker.broker_identity import BrokerIdentity
 from barnabas.cluster.metadata.delta import MetadataDelta
 from barnabas.cluster.metadata.feature_levels import METADATA_VERSION, supports_directories
 from barnabas.cluster.metadata.image import NO_DIRECTORY, MetadataImage, TopicImage
@@ -23,11 +24,10 @@ from barnabas.protocol.messages.assign_replicas_to_dirs import (
     AssignReplicasToDirsResponse,
 )
 from barnabas.protocol.types import Uuid
-from barnabas.server.quorum.controller_channel import ControllerChannel, raise_error
+from barnabas.server.node_failures import raise_error
 
 if TYPE_CHECKING:
     from barnabas.log import LogManager
-    from barnabas.server.quorum.quorum import Quorum
 
 logger = logging.getLogger(__name__)
 
@@ -41,10 +41,65 @@ TopicData = AssignReplicasToDirsRequest.TopicData
 PartitionData = AssignReplicasToDirsRequest.PartitionData
 
 
+class AssignmentsChannel(Protocol):
+    """Carries the reports to the active controller."""
+
+    async def send(
+        self,
+        request: AssignReplicasToDirsRequest,
+        response_type: type[AssignReplicasToDirsResponse],
+        /,
+    ) -> AssignReplicasToDirsResponse:
+        """Return the response. Raises KafkaError when no controller answers."""
+        ...
+
+
+class PublishedMetadata(Protocol):
+    """Calls subscribers with each new image."""
+
+    def subscribe(
+        self, name: str, callback: Callable[[MetadataImage, MetadataDelta], None]
+    ) -> None:
+        """Call `callback` with each new image and what changed in it."""
+        ...
+
+
+class FailureReports(Protocol):
+    """Reports failed directories to the controller with the next heartbeat."""
+
+    def report_offline(self, directories: Iterable[Uuid]) -> None:
+        """Report failed log directories to the controller."""
+        ...
+
+
+class BrokerView(Protocol):
+    """This broker: its identity, the published metadata, and its reports."""
+
+    @property
+    def identity(self) -> BrokerIdentity:
+        """The broker's id and its current epoch."""
+        ...
+
+    @property
+    def image(self) -> MetadataImage:
+        """The newest metadata that are published."""
+        ...
+
+    @property
+    def publisher(self) -> PublishedMetadata:
+        """The metadata to follow."""
+        ...
+
+    @property
+    def lifecycle(self) -> FailureReports:
+        """The reports of failed directories."""
+        ...
+
+
 class DirectoryAssignments:
     """Keeps the directories in the metadata equal to those of this node's replicas."""
 
-    def __init__(self, logs: "LogManager", quorum: "Quorum", channel: ControllerChannel) -> None:
+    def __init__(self, logs: "LogManager", quorum: BrokerView, channel: AssignmentsChannel) -> None:
         self._logs = logs
         self._quorum = quorum
         self._channel = channel

@@ -12,13 +12,13 @@ from barnabas.protocol.messages.allocate_producer_ids import (
     AllocateProducerIdsRequest,
     AllocateProducerIdsResponse,
 )
-from barnabas.server.quorum.controller_channel import raise_error
+from barnabas.server.node_failures import raise_error
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from barnabas.cluster.broker.broker_identity import BrokerIdentity
-    from barnabas.server.quorum.controller_channel import ControllerChannel
+    from barnabas.server.controller_channel.controller_channel import ControllerChannel
 
 logger = logging.getLogger(__name__)
 

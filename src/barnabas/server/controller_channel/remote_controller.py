@@ -19,7 +19,7 @@ from barnabas.protocol.messages_base import Message
 from barnabas.server.api.context import AnyContext
 from barnabas.server.api.embedded_requests import is_not_controller
 from barnabas.server.api.envelopes import unwrap, wrap
-from barnabas.server.quorum.controller_channel import expect
+from barnabas.server.controller_channel.controller_channel import expect
 
 ResponseT = TypeVar("ResponseT", bound=Message)
 

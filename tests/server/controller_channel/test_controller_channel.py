@@ -44,7 +44,7 @@ from barnabas.protocol.messages.update_features import UpdateFeaturesRequest
 from barnabas.protocol.messages_base import Message
 from barnabas.protocol.types import Uuid
 from barnabas.server.api.handlers.admin.alter_configs_handler import incremental_alter_configs
-from barnabas.server.quorum.controller_channel import raise_error
+from barnabas.server.node_failures import raise_error
 from barnabas.testing import Node
 
 OTHER_BROKER = 7
@@ -384,7 +384,7 @@ def test_forwarded_request_carries_the_clients_principal_and_host() -> None:
         def encode(self, context: Any, response: Message) -> list[bytes]:
             return [bytes(9), response.encode(7)]
 
-    from barnabas.server.quorum.controller_channel import LocalControllerChannel
+    from barnabas.server.controller_channel.local_controller import LocalControllerChannel
 
     channel = LocalControllerChannel(Dispatcher(), client_id="broker-1")  # pyright: ignore
     peer: Any = SimpleNamespace(principal="User:alice", client_host="10.0.0.7")

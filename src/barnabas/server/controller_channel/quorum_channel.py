@@ -15,12 +15,12 @@ from barnabas.cluster.quorum.voters import LeaderAddress
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages_base import Message
 from barnabas.server.api.context import AnyContext
+from barnabas.server.controller_channel.local_controller import LocalControllerChannel
 from barnabas.server.open_nursery import OpenNursery
-from barnabas.server.quorum.controller_channel import LocalControllerChannel
 
 if TYPE_CHECKING:
     from barnabas.client.failures import Address
-    from barnabas.server.quorum.remote_controller import RemoteController
+    from barnabas.server.controller_channel.remote_controller import RemoteController
 
 logger = logging.getLogger(__name__)
 
@@ -128,7 +128,7 @@ class QuorumControllerChannel:
     # The connections to another node
 
     def _connect(self, leader: LeaderAddress) -> "RemoteController":
-        from barnabas.server.quorum.remote_controller import RemoteController
+        from barnabas.server.controller_channel.remote_controller import RemoteController
 
         address = _address(leader)
         if self._remote is None or self._remote.address != address:

@@ -24,7 +24,7 @@ from barnabas.protocol.messages.describe_quorum import (
     DescribeQuorumResponse,
 )
 from barnabas.server.api.handlers.admin.forwarding_handler import forward
-from barnabas.server.quorum.quorum_channel import QuorumControllerChannel
+from barnabas.server.controller_channel.quorum_channel import QuorumControllerChannel
 from barnabas.testing import Node
 
 THIS_NODE, CONTROLLER = 2, 1
