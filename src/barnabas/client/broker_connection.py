@@ -14,6 +14,7 @@ from typing import Final, TypeVar, cast
 
 import trio
 
+from barnabas import tasks
 from barnabas.client.client_config import ClientConfig, SaslSettings
 from barnabas.client.core.api_negotiation import ApiTable, next_api_versions_version
 from barnabas.client.core.sasl_exchange import start_exchange
@@ -254,7 +255,7 @@ class BrokerConnection:
 
 
 async def open_connection(
-    address: Address, config: ClientConfig, nursery: trio.Nursery
+    address: Address, config: ClientConfig, nursery: tasks.Nursery
 ) -> BrokerConnection:
     """Connect and make the connection ready; its reader task runs in `nursery`.
 

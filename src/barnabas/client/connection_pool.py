@@ -7,10 +7,10 @@ one request of a connection at a time.
 import random
 from typing import NamedTuple
 
-import trio
-
-from barnabas.client.broker_connection import BrokerConnection, open_connection
+from barnabas import tasks
+from barnabas.client.broker_connection import open_connection
 from barnabas.client.client_config import ClientConfig
+from barnabas.client.connection_types import Connect, Connection
 from barnabas.client.core.retry_backoff import Backoff
 from barnabas.client.failures import Address, ConnectionFailureError
 
@@ -24,8 +24,8 @@ class _Slot:
     """The connection of one key, and the lock under which it is opened."""
 
     def __init__(self) -> None:
-        self.opening = trio.Lock()
-        self.connection: BrokerConnection | None = None
+        self.opening = tasks.lock()
+        self.connection: Connection | None = None
 
 
 class _Attempts:
@@ -39,7 +39,10 @@ class _Attempts:
 class ConnectionPool:
     """Connections that stay open until they fail; their reader tasks run in `nursery`."""
 
-    def __init__(self, config: ClientConfig, nursery: trio.Nursery) -> None:
+    def __init__(
+        self, config: ClientConfig, nursery: tasks.Nursery, connect: Connect = open_connection
+    ) -> None:
+        self._connect = connect
         self._config = config
         self._nursery = nursery
         self._slots: dict[_Key, _Slot] = {}
@@ -51,7 +54,7 @@ class ConnectionPool:
         attempts = self._attempts.get(address)
         return attempts.failures if attempts is not None else 0
 
-    async def connection(self, address: Address, lane: str = "") -> BrokerConnection:
+    async def connection(self, address: Address, lane: str = "") -> Connection:
         """Return an open connection, after the backoff where the last attempts failed.
 
         Raises ConnectionFailureError or AuthenticationError when it cannot be opened.
@@ -67,15 +70,15 @@ class ConnectionPool:
                 current.close()
             return slot.connection
 
-    async def _open(self, address: Address) -> BrokerConnection:
+    async def _open(self, address: Address) -> Connection:
         attempts = self._attempts.setdefault(address, _Attempts())
-        await trio.sleep_until(attempts.retry_at)
+        await tasks.sleep_until(attempts.retry_at)
         try:
-            connection = await open_connection(address, self._config, self._nursery)
+            connection = await self._connect(address, self._config, self._nursery)
         except ConnectionFailureError:
             attempts.failures += 1
             delay_s = self._backoff.delay_s(attempts.failures, random.random())
-            attempts.retry_at = trio.current_time() + delay_s
+            attempts.retry_at = tasks.current_time() + delay_s
             raise
         self._attempts.pop(address, None)
         return connection

@@ -2,22 +2,22 @@
 
 from collections.abc import Awaitable, Callable
 
-import trio
+from barnabas import tasks
 
 
 class OpenNursery:
     """Holds a nursery while `serve` runs; `current` is None before and after."""
 
     def __init__(self) -> None:
-        self.current: trio.Nursery | None = None
+        self.current: tasks.Nursery | None = None
 
     async def serve(
         self,
-        task_status: trio.TaskStatus[None],
-        task: Callable[[], Awaitable[None]] = trio.sleep_forever,
+        task_status: tasks.TaskStatus,
+        task: Callable[[], Awaitable[None]] = tasks.sleep_forever,
     ) -> None:
         """Open the nursery, report `started`, and close it when `task` ends."""
-        async with trio.open_nursery() as nursery:
+        async with tasks.open_nursery() as nursery:
             self.current = nursery
             task_status.started()
             try:

@@ -2,8 +2,7 @@
 
 from typing import Final, TypeVar
 
-import trio
-
+from barnabas import tasks
 from barnabas.cluster.metadata.stepwise import Steps
 
 T = TypeVar("T")
@@ -13,12 +12,12 @@ SLICE_S: Final = 0.01
 
 async def in_slices(steps: Steps[T]) -> T:
     """Run all steps and return their result; the loop serves others after each slice of time."""
-    began = trio.current_time()
+    began = tasks.current_time()
     while True:
         try:
             next(steps)
         except StopIteration as end:
             return end.value
-        if trio.current_time() - began > SLICE_S:
-            await trio.lowlevel.checkpoint()
-            began = trio.current_time()
+        if tasks.current_time() - began > SLICE_S:
+            await tasks.checkpoint()
+            began = tasks.current_time()

@@ -9,8 +9,7 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final, TypeVar
 
-import trio
-
+from barnabas import tasks
 from barnabas.cluster.quorum.voters import LeaderAddress
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages_base import Message
@@ -55,9 +54,9 @@ class QuorumControllerChannel:
         self._timeout_s = timeout_s
         self._remote: RemoteController | None = None
         self._nursery = OpenNursery()
-        self._leader_changed = trio.Event()
+        self._leader_changed = tasks.event()
 
-    async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+    async def run(self, task_status: tasks.TaskStatus = tasks.IGNORED) -> None:
         """Serve the connections to other nodes until cancelled."""
         try:
             await self._nursery.serve(task_status)
@@ -72,7 +71,7 @@ class QuorumControllerChannel:
         ):
             self._disconnect()
         self._leader_changed.set()
-        self._leader_changed = trio.Event()
+        self._leader_changed = tasks.event()
 
     def controller_versions(self) -> Mapping[int, tuple[int, int]] | None:
         """Return the versions that the controller of another node serves, by api key.
@@ -91,7 +90,7 @@ class QuorumControllerChannel:
     ) -> ResponseT:
         """Send a request to the active controller (`ControllerChannel`)."""
         last: KafkaError | None = None
-        with trio.move_on_after(self._timeout_s):
+        with tasks.move_on_after(self._timeout_s):
             while True:
                 changed = self._leader_changed
                 try:
@@ -100,7 +99,7 @@ class QuorumControllerChannel:
                     if error.code not in _RETRIED:
                         raise
                     last = error
-                with trio.move_on_after(_RETRY_S):
+                with tasks.move_on_after(_RETRY_S):
                     await changed.wait()
         raise KafkaError(
             ErrorCode.REQUEST_TIMED_OUT, f"no active controller answered in time ({last})"

@@ -8,8 +8,7 @@ of clients travel in an Envelope.
 from collections.abc import Mapping
 from typing import Final, TypeVar
 
-import trio
-
+from barnabas import tasks
 from barnabas.client.client_config import ClientConfig
 from barnabas.client.connection_pool import ConnectionPool
 from barnabas.client.failures import Address, ClientError, UnsupportedVersionError
@@ -44,7 +43,7 @@ class RemoteController:
     """
 
     def __init__(
-        self, address: Address, client_id: str, nursery: trio.Nursery, *, request_timeout_s: float
+        self, address: Address, client_id: str, nursery: tasks.Nursery, *, request_timeout_s: float
     ) -> None:
         self.address = address
         self.versions: Mapping[int, tuple[int, int]] | None = None
@@ -57,7 +56,7 @@ class RemoteController:
             reconnect_backoff_max_s=_RECONNECT_BACKOFF_S,
         )
         self._pool = ConnectionPool(config, nursery)
-        self._waiting: set[trio.CancelScope] = set()
+        self._waiting: set[tasks.CancelScope] = set()
 
     async def send(
         self, request: Message, response_type: type[ResponseT], *, max_version: int | None = None
@@ -92,7 +91,7 @@ class RemoteController:
         lane: str,
         max_version: int | None = None,
     ) -> ResponseT:
-        with trio.CancelScope() as scope:
+        with tasks.cancel_scope() as scope:
             self._waiting.add(scope)
             try:
                 connection = await self._pool.connection(self.address, lane)

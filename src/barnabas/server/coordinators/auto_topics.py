@@ -6,8 +6,7 @@ coordinator needs; all others get the broker's defaults.
 
 from typing import TYPE_CHECKING, Final
 
-import trio
-
+from barnabas import tasks
 from barnabas.cluster.metadata.topic_names import refusal
 from barnabas.protocol.errors import ErrorCode, KafkaError, error_code
 from barnabas.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
@@ -64,7 +63,7 @@ async def request_creation(
 
     Without a controller the client gets a retriable error before its own request times out.
     """
-    with trio.move_on_after(_WAIT_S):
+    with tasks.move_on_after(_WAIT_S):
         return await channel.send(request, CreateTopicsResponse)
     raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, "the topics were not created in time")
 

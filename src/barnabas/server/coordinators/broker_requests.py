@@ -3,8 +3,7 @@
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, TypeVar
 
-import trio
-
+from barnabas import tasks
 from barnabas.protocol.errors import EncodingError, ErrorCode, KafkaError
 from barnabas.protocol.messages_base import Message
 from barnabas.server.open_nursery import OpenNursery
@@ -31,9 +30,9 @@ class BrokerRequests:
         self._image = image
         self._nursery = OpenNursery()
         self._pool: ConnectionPool | None = None
-        self._waiting: dict[int, set[trio.CancelScope]] = {}
+        self._waiting: dict[int, set[tasks.CancelScope]] = {}
 
-    async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+    async def run(self, task_status: tasks.TaskStatus = tasks.IGNORED) -> None:
         """Serve the connections until cancelled."""
         await self._nursery.serve(task_status)
 
@@ -67,7 +66,7 @@ class BrokerRequests:
         from barnabas.client.failures import ClientError
 
         waiting = self._waiting.setdefault(broker_id, set())
-        with trio.CancelScope() as scope:
+        with tasks.cancel_scope() as scope:
             waiting.add(scope)
             try:
                 connection = await self._connections().connection(self._address(broker_id))

@@ -14,8 +14,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import attrs
-import trio
 
+from barnabas import tasks
 from barnabas.coordinator.core.routing import partition_for
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.server.coordinators.coordinator_clock import CoordinatorClock
@@ -83,7 +83,7 @@ class CoordinatorService(ABC, Generic[PartitionT]):
         self._replicas = replicas
         self._metadata = metadata
         self._config = config
-        self._nursery: trio.Nursery | None = None
+        self._nursery: tasks.Nursery | None = None
         self._backoffs: dict[int, _Backoff] = {}
         self._clock = CoordinatorClock(wall_ms)
         self._commits = commits
@@ -101,16 +101,16 @@ class CoordinatorService(ABC, Generic[PartitionT]):
     def new_partition(self, index: int, leader_epoch: int) -> PartitionT:
         """Return a partition of the topic that is not loaded yet."""
 
-    async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+    async def run(self, task_status: tasks.TaskStatus = tasks.IGNORED) -> None:
         """Coordinate until cancelled."""
         self._clock.start()
-        async with trio.open_nursery() as nursery:
+        async with tasks.open_nursery() as nursery:
             self._nursery = nursery
             self._metadata.subscribe(self.TOPIC, self.on_image)
             self._follow(self._metadata.image)
             task_status.started()
             try:
-                await trio.sleep_forever()
+                await tasks.sleep_forever()
             finally:
                 self._nursery = None
                 for partition in self.partitions.values():
@@ -154,12 +154,12 @@ class CoordinatorService(ABC, Generic[PartitionT]):
                 self._nursery.start_soon(self._load, partition, 0.0)
 
     async def _load(self, partition: PartitionT, delay_s: float) -> None:
-        await trio.sleep(delay_s)
+        await tasks.sleep(delay_s)
         if self.partitions.get(partition.index) is not partition:
             return
         try:
             for _ in partition.load():
-                await trio.lowlevel.checkpoint()
+                await tasks.checkpoint()
         except KafkaError as error:
             logger.warning(
                 "loading failed, retrying topic=%s partition=%d error=%s",
@@ -194,7 +194,7 @@ class CoordinatorService(ABC, Generic[PartitionT]):
         replacement.inherit(partition)
         self.partitions[index] = replacement
         backoff = self._backoffs[index] = self._backoffs.get(index, _Backoff()).next(
-            trio.current_time()
+            tasks.current_time()
         )
         self._nursery.start_soon(self._load, replacement, backoff.delay)
         return replacement
@@ -224,7 +224,7 @@ class CoordinatorService(ABC, Generic[PartitionT]):
         """Carry out a partition's decisions to their end, with other tasks between slices."""
         has_more = True
         while has_more:
-            await trio.lowlevel.checkpoint()
+            await tasks.checkpoint()
             has_more = partition.work()
 
     # Requests

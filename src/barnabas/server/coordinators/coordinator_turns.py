@@ -10,8 +10,8 @@ from time import perf_counter
 from typing import Any
 
 import attrs
-import trio
 
+from barnabas import tasks
 from barnabas.coordinator.core.coordinator_output import Decision
 from barnabas.coordinator.core.steps import Steps
 
@@ -25,7 +25,7 @@ class Waiter:
     __slots__ = ("_event", "_result")
 
     def __init__(self) -> None:
-        self._event: trio.Event | None = None
+        self._event: tasks.Event | None = None
         self._result: Any = None
 
     @property
@@ -43,7 +43,7 @@ class Waiter:
     async def wait(self) -> Any:
         """Return the response, at once when it is there. Raises a given exception."""
         if self._result is None:
-            self._event = trio.Event()
+            self._event = tasks.event()
             await self._event.wait()
         if isinstance(self._result, BaseException):
             raise self._result

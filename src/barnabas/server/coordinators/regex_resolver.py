@@ -11,8 +11,8 @@ from collections.abc import Callable, Collection, Mapping
 from time import perf_counter
 
 import attrs
-import trio
 
+from barnabas import tasks
 from barnabas.cluster.metadata.image import MetadataImage, TopicImage
 from barnabas.coordinator.groups.consumer.regex_subscriptions import Matching
 
@@ -60,7 +60,7 @@ class RegexResolver:
                     await self._answer(question)
                 except Exception as error:
                     question.failed(error)
-                await trio.lowlevel.checkpoint()
+                await tasks.checkpoint()
         finally:
             self._running = False
 
@@ -88,7 +88,7 @@ class RegexResolver:
         slice_end = perf_counter() + _SLICE_S
         while matching.advance(_TOPICS_AT_A_TIME):
             if perf_counter() >= slice_end:
-                await trio.lowlevel.checkpoint()
+                await tasks.checkpoint()
                 slice_end = perf_counter() + _SLICE_S
         found = matching.matched
         names = 1 + len(found)

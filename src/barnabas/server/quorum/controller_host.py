@@ -2,8 +2,7 @@
 
 from collections.abc import Callable, Iterable
 
-import trio
-
+from barnabas import tasks
 from barnabas.cluster.controller.controller import ControllerRequest
 from barnabas.cluster.controller.controller_state_machine import (
     Completion,
@@ -21,7 +20,7 @@ class _Waiter:
     __slots__ = ("done", "outcome")
 
     def __init__(self) -> None:
-        self.done = trio.Event()
+        self.done = tasks.event()
         self.outcome: Message | KafkaError | None = None
 
 
@@ -51,7 +50,7 @@ class ControllerHost:
         waiter = _Waiter()
         self._machine.submit(request, version, waiter, self._now_ms())
         self._wake()
-        with trio.move_on_after(self._timeout_s):
+        with tasks.move_on_after(self._timeout_s):
             await waiter.done.wait()
         outcome = waiter.outcome
         if outcome is None:

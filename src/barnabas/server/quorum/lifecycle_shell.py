@@ -4,8 +4,7 @@ import logging
 from collections.abc import Callable, Iterable
 from typing import Final
 
-import trio
-
+from barnabas import tasks
 from barnabas.cluster.broker.broker_identity import BrokerIdentity
 from barnabas.cluster.broker.broker_lifecycle import (
     BrokerLifecycle,
@@ -61,8 +60,8 @@ class LifecycleShell:
         self._cordoned = cordoned
         self._describe_leader = describe_leader
         self._now_ms = now_ms
-        self._woken = trio.Event()
-        self._changed = trio.Condition()
+        self._woken = tasks.event()
+        self._changed = tasks.condition()
 
     @property
     def identity(self) -> BrokerIdentity:
@@ -77,7 +76,7 @@ class LifecycleShell:
         lifecycle = self._lifecycle
         lifecycle.start(self._now_ms())
         while lifecycle.state is not BrokerState.SHUTTING_DOWN:
-            self._woken = trio.Event()
+            self._woken = tasks.event()
             before = (lifecycle.state, lifecycle.identity)
             request = lifecycle.poll(self._now_ms(), self._metadata_offset(), self._cordoned())
             if lifecycle.is_registration_overdue:
@@ -130,14 +129,14 @@ class LifecycleShell:
         if wakeup_ms is None:
             await self._woken.wait()
             return
-        with trio.move_on_after(max(0, wakeup_ms - self._now_ms()) / 1000):
+        with tasks.move_on_after(max(0, wakeup_ms - self._now_ms()) / 1000):
             await self._woken.wait()
 
     async def _send(self, request: LifecycleRequest) -> None:
         lifecycle = self._lifecycle
         response: BrokerRegistrationResponse | BrokerHeartbeatResponse | None = None
         error = ErrorCode.REQUEST_TIMED_OUT
-        with trio.move_on_after(lifecycle.request_timeout_ms(self._now_ms()) / 1000):
+        with tasks.move_on_after(lifecycle.request_timeout_ms(self._now_ms()) / 1000):
             try:
                 if isinstance(request, BrokerRegistrationRequest):
                     response = await self._channel.send(request, BrokerRegistrationResponse)

@@ -14,8 +14,7 @@ from collections.abc import Awaitable, Callable
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-import trio
-
+from barnabas import tasks
 from barnabas.cluster.broker.broker_identity import BrokerIdentity
 from barnabas.cluster.broker.broker_lifecycle import BrokerLifecycle, BrokerState
 from barnabas.cluster.controller.controller import Controller, ControllerRequest
@@ -117,8 +116,8 @@ class Quorum:
         )
         self._host = ControllerHost(self._machine, now_ms=self.now_ms, wake=self.raft.wake)
         self._is_published = False
-        self._is_caught_up = trio.Event()
-        self._leader_changed = trio.Event()
+        self._is_caught_up = tasks.event()
+        self._leader_changed = tasks.event()
         self._leader_observers: list[Callable[[], None]] = []
         self.election_times = ElectionTimes()
         self.lifecycle: LifecycleShell
@@ -191,7 +190,7 @@ class Quorum:
         self,
         channel: ControllerChannel,
         host: Callable[[MetadataImage], Awaitable[None]] | None = None,
-        task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
+        task_status: tasks.TaskStatus = tasks.IGNORED,
     ) -> None:
         """Take part in the quorum until cancelled; report `started` when the broker is unfenced.
 
@@ -204,13 +203,13 @@ class Quorum:
         config = self._setup.config
         registration = ControllerRegistration(self._registration.of_controller(), channel)
         self.raft.start()
-        async with trio.open_nursery() as nursery:
+        async with tasks.open_nursery() as nursery:
             await nursery.start(self._peers.run, self.raft)
             nursery.start_soon(self.raft.run)
             if config.is_controller:
                 nursery.start_soon(self._maintain_voter)
                 nursery.start_soon(registration.run)
-                await trio.lowlevel.checkpoint()  # the controller registers before the broker
+                await tasks.checkpoint()  # the controller registers before the broker
             if config.is_broker:
                 await self._run_broker(channel, host, nursery)
             else:
@@ -225,7 +224,7 @@ class Quorum:
         self,
         channel: ControllerChannel,
         host: Callable[[MetadataImage], Awaitable[None]] | None,
-        nursery: trio.Nursery,
+        nursery: tasks.Nursery,
     ) -> None:
         """Register the broker; return when it is unfenced, with the first image applied."""
         setup = self._setup
@@ -275,8 +274,8 @@ class Quorum:
         """
         if not self.core.is_leader or len(self.core.voters) == 1:
             return
-        with trio.move_on_after(_RESIGNATION_S):
-            async with trio.open_nursery() as nursery:
+        with tasks.move_on_after(_RESIGNATION_S):
+            async with tasks.open_nursery() as nursery:
 
                 async def end_with(wait: Callable[[], Awaitable[None]]) -> None:
                     await wait()
@@ -313,7 +312,7 @@ class Quorum:
         )
 
     def _register_again(
-        self, delta: MetadataDelta, nursery: trio.Nursery, registration: ControllerRegistration
+        self, delta: MetadataDelta, nursery: tasks.Nursery, registration: ControllerRegistration
     ) -> None:
         """Register again when metadata.version changes, as the records may get more fields."""
         config = self._setup.config
@@ -365,7 +364,7 @@ class Quorum:
         self._host.complete(effects.completions)
         if effects.ready.leadership is not None:
             self._leader_changed.set()
-            self._leader_changed = trio.Event()
+            self._leader_changed = tasks.event()
             for observer in self._leader_observers:
                 observer()
 
@@ -384,4 +383,4 @@ class Quorum:
 
 
 def _monotonic_ms() -> int:
-    return int(trio.current_time() * 1000)
+    return int(tasks.current_time() * 1000)

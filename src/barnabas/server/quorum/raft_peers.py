@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import attrs
-import trio
 
+from barnabas import tasks
 from barnabas.cluster.metadata.feature_levels import KRAFT_VERSION
 from barnabas.cluster.metadata.image import Endpoint
 from barnabas.cluster.quorum.epoch_history import OffsetAndEpoch
@@ -105,20 +105,18 @@ class RaftPeers:
         self._shell: RaftShell
         self._nursery = OpenNursery()
         self._pool: ConnectionPool | None = None
-        self._settled = trio.Event()
-        self._fetch_scope: trio.CancelScope | None = None
+        self._settled = tasks.event()
+        self._fetch_scope: tasks.CancelScope | None = None
         self._fetch_sent: FetchRequest | None = None
         self._fetch_epoch: tuple[int, int | None] | None = None
         self._fetch_refusals = 0
         self._log = RareLog()
         self._failures = PeerFailures()
-        self._download_scope = trio.CancelScope()
-        self._download_lock = trio.Lock()
+        self._download_scope = tasks.cancel_scope()
+        self._download_lock = tasks.lock()
         self._downloads = 0
 
-    async def run(
-        self, shell: "RaftShell", task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
-    ) -> None:
+    async def run(self, shell: "RaftShell", task_status: tasks.TaskStatus = tasks.IGNORED) -> None:
         """Send messages, and fetch whenever the core does, until cancelled."""
         self._shell = shell
         await self._nursery.serve(task_status, self._fetch_forever)
@@ -136,7 +134,7 @@ class RaftPeers:
         nursery = self._nursery.current
         if nursery is not None:
             self._download_scope.cancel()
-            self._download_scope = scope = trio.CancelScope()
+            self._download_scope = scope = tasks.cancel_scope()
             nursery.start_soon(self._download_in, scope, snapshot)
 
     def settled(self) -> None:
@@ -146,7 +144,7 @@ class RaftPeers:
         if scope is not None and is_outdated:
             scope.cancel()
         if not core.is_leader:
-            settled, self._settled = self._settled, trio.Event()
+            settled, self._settled = self._settled, tasks.event()
             settled.set()
 
     # Messages to voters
@@ -164,7 +162,7 @@ class RaftPeers:
                 await self._announce(message, address)
             self._failures.succeeded(message.to)
         except ClientError as error:
-            if self._failures.is_due(message.to, trio.current_time()):
+            if self._failures.is_due(message.to, tasks.current_time()):
                 logger.warning(
                     "cannot reach voter id=%d address=%s error=%s", message.to, address, error
                 )
@@ -239,7 +237,7 @@ class RaftPeers:
         from barnabas.client.failures import BrokerSilentError
 
         timeout_s = self._settings.request_timeout_s
-        with trio.move_on_after(timeout_s):
+        with tasks.move_on_after(timeout_s):
             connection = await self._connections().connection(address)
             return await connection.ask(request, answer, timeout_s=timeout_s)
         raise BrokerSilentError(address, f"no response within {timeout_s:g} s")
@@ -265,7 +263,7 @@ class RaftPeers:
         return self._pool
 
     def _log_refusal(self, request: str, address: "Address", number: int) -> None:
-        if not self._log.is_due((request, address, number), trio.current_time()):
+        if not self._log.is_due((request, address, number), tasks.current_time()):
             return
         error = error_code(number)
         hint = _HINTS.get(error)
@@ -318,7 +316,7 @@ class RaftPeers:
 
     async def wait_until_gone(self) -> None:
         """Return when each other voter has refused or reset a connection since this call."""
-        async with trio.open_nursery() as nursery:
+        async with tasks.open_nursery() as nursery:
             for voter in self._core.voters:
                 if voter.key.id != self._core.local.key.id:
                     nursery.start_soon(self._wait_until_voter_gone, voter.key.id)
@@ -335,11 +333,11 @@ class RaftPeers:
                 return
             except ClientError as error:
                 logger.debug("quorum connection failed to=%d error=%s", voter_id, error)
-            await trio.sleep(_GONE_CHECK_S)
+            await tasks.sleep(_GONE_CHECK_S)
 
     # Snapshots
 
-    async def _download_in(self, scope: trio.CancelScope, snapshot: OffsetAndEpoch) -> None:
+    async def _download_in(self, scope: tasks.CancelScope, snapshot: OffsetAndEpoch) -> None:
         """Download a snapshot after the earlier download has ended."""
         with scope:
             async with self._download_lock:
@@ -383,7 +381,7 @@ class RaftPeers:
         if downloaded is not None:
             self._shell.snapshot_downloaded(downloaded)
         elif self._core.snapshot_in_progress == snapshot:
-            await trio.sleep(settings.retry_backoff_s)
+            await tasks.sleep(settings.retry_backoff_s)
             self._shell.snapshot_failed()
 
     # Fetching
@@ -398,14 +396,14 @@ class RaftPeers:
                 continue
             address = self._destination(request, failures)
             is_leader = request.to is not None and address == self._addresses.of_node(request.to)
-            with trio.CancelScope() as scope:
+            with tasks.cancel_scope() as scope:
                 self._fetch_scope, self._fetch_sent = scope, request
                 await self._pause_after_refusals(request)
                 is_answered = address is not None and await self._fetch(request, address, is_leader)
                 failures = 0 if is_answered else failures + 1
             self._fetch_scope = self._fetch_sent = None
             if failures:
-                await trio.sleep(self._settings.retry_backoff_s)
+                await tasks.sleep(self._settings.retry_backoff_s)
 
     def _warn_of_answer(self, address: "Address", response: FetchResponse) -> None:
         """Log an answer that shows a mistake in the configuration, of this node or of another."""
@@ -414,7 +412,7 @@ class RaftPeers:
         own_id, is_own = self._core.local.key.id, "leader with this node's id"
         if response.leader_id != own_id:
             self._failures.succeeded(is_own)
-        elif self._failures.is_due(is_own, trio.current_time()):
+        elif self._failures.is_due(is_own, tasks.current_time()):
             # For a moment after a restart, others still name this node as the leader it was.
             logger.warning(
                 "another process with this node.id leads the quorum node_id=%d stated_by=%s",
@@ -428,7 +426,7 @@ class RaftPeers:
         refusals = self._fetch_refusals + self._shell.malformed_responses
         if refusals and former == self._fetch_epoch:
             pause_s = self._settings.retry_backoff_s * 2 ** min(refusals, 10)
-            await trio.sleep(min(pause_s, _REFUSED_PAUSE_S))
+            await tasks.sleep(min(pause_s, _REFUSED_PAUSE_S))
 
     def _destination(self, request: FetchRequest, failures: int) -> "Address | None":
         """Return the leader's address; after failures, each second time a bootstrap server's."""
@@ -452,7 +450,7 @@ class RaftPeers:
         try:
             response = await self._ask(address, sent, FetchAnswer)
         except ClientError as error:
-            if self._failures.is_due(address, trio.current_time()):
+            if self._failures.is_due(address, tasks.current_time()):
                 logger.warning("cannot fetch the metadata from=%s error=%s", address, error)
             if isinstance(error, BrokerRefusedError) and is_leader:
                 self._core.on_leader_unreachable(self._now_ms())

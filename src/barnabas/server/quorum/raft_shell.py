@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, Protocol
 
 import attrs
-import trio
 
+from barnabas import tasks
 from barnabas.cluster.controller.controller_state_machine import ControllerStateMachine, Effects
 from barnabas.cluster.metadata.image import MetadataImage
 from barnabas.cluster.metadata.metadata_loader import MetadataLoader
@@ -111,10 +111,10 @@ class RaftShell:
         self.malformed_responses = 0
         """How many responses in a row had records that could not be read."""
         self._downloaded: DownloadedSnapshot | None = None
-        self._votes: list[tuple[VoteRequest, trio.Event, list[VoteResponse]]] = []
-        self._woken = trio.Event()
-        self._settled = trio.Event()
-        self._moved = trio.Event()
+        self._votes: list[tuple[VoteRequest, tasks.Event, list[VoteResponse]]] = []
+        self._woken = tasks.event()
+        self._settled = tasks.event()
+        self._moved = tasks.event()
 
     def start(self) -> None:
         """Start the core; a single voter becomes the leader at once."""
@@ -132,7 +132,7 @@ class RaftShell:
         """
         try:
             while True:
-                self._woken = trio.Event()
+                self._woken = tasks.event()
                 self._tick()
                 await self._settle()
                 if self._fetched is not None:
@@ -163,7 +163,7 @@ class RaftShell:
         if wakeup_ms is None:
             await self._woken.wait()
             return
-        with trio.move_on_after(max(0, wakeup_ms - self._now_ms()) / 1000):
+        with tasks.move_on_after(max(0, wakeup_ms - self._now_ms()) / 1000):
             await self._woken.wait()
 
     async def resign(self) -> None:
@@ -194,7 +194,7 @@ class RaftShell:
             await self._carry_out(effects)
             if effects.ready.quorum_state is None:  # no other task ran meanwhile
                 break
-        settled, self._settled = self._settled, trio.Event()
+        settled, self._settled = self._settled, tasks.event()
         settled.set()
         self._peers.settled()
 
@@ -271,7 +271,7 @@ class RaftShell:
 
     async def vote(self, request: VoteRequest) -> VoteResponse:
         """Return the response to a candidate, once a granted vote is durable."""
-        answered, responses = trio.Event(), list[VoteResponse]()
+        answered, responses = tasks.event(), list[VoteResponse]()
         self._votes.append((request, answered, responses))
         self._core.on_vote_request(request, self._now_ms())
         self.wake()
@@ -306,7 +306,7 @@ class RaftShell:
         It is delayed until there are records or a higher high watermark, as long as the replica
         permits.
         """
-        deadline = trio.current_time() + limits.max_wait_ms / 1000
+        deadline = tasks.current_time() + limits.max_wait_ms / 1000
         while True:
             moved = self._moved
             response = self._core.on_fetch(request, self._now_ms())
@@ -314,10 +314,10 @@ class RaftShell:
             if not response.has_records:
                 return response, b""
             records = self._read(request.offset, limits.max_bytes)
-            is_over = trio.current_time() >= deadline
+            is_over = tasks.current_time() >= deadline
             if records or is_over or limits.high_watermark < response.high_watermark:
                 return response, records
-            with trio.move_on_at(deadline):
+            with tasks.move_on_at(deadline):
                 await moved.wait()
 
     def _read(self, offset: int, max_bytes: int) -> bytes:
@@ -329,7 +329,7 @@ class RaftShell:
 
     def _complete_fetches(self) -> None:
         """Let the delayed fetches look again."""
-        moved, self._moved = self._moved, trio.Event()
+        moved, self._moved = self._moved, tasks.event()
         moved.set()
 
     # Following

@@ -3,8 +3,7 @@
 import logging
 from typing import Final
 
-import trio
-
+from barnabas import tasks
 from barnabas.protocol.errors import KafkaError
 from barnabas.protocol.messages.controller_registration import (
     ControllerRegistrationRequest,
@@ -25,13 +24,13 @@ class ControllerRegistration:
     def __init__(self, request: ControllerRegistrationRequest, channel: ControllerChannel) -> None:
         self._request = request
         self._channel = channel
-        self._scope = trio.CancelScope()
+        self._scope = tasks.cancel_scope()
         self._log = RareLog()
 
     async def run(self) -> None:
         """Register the controller, with retries; an earlier call that still retries ends."""
         self._scope.cancel()
-        with trio.CancelScope() as self._scope:
+        with tasks.cancel_scope() as self._scope:
             while True:
                 try:
                     response = await self._channel.send(
@@ -40,8 +39,8 @@ class ControllerRegistration:
                     return raise_error(response)
                 except KafkaError as error:
                     self._log_failure(error)
-                await trio.sleep(_RETRY_S)
+                await tasks.sleep(_RETRY_S)
 
     def _log_failure(self, error: KafkaError) -> None:
-        if self._log.is_due(error.code, trio.current_time()):
+        if self._log.is_due(error.code, tasks.current_time()):
             logger.warning("cannot register the controller error=%s", error.code.name)

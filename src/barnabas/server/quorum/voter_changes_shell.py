@@ -4,8 +4,7 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
-import trio
-
+from barnabas import tasks
 from barnabas.cluster.metadata.image import Endpoint
 from barnabas.cluster.quorum import voter_changes
 from barnabas.cluster.quorum.raft import RaftCore
@@ -114,9 +113,9 @@ class VoterChanges:
 def _within(timeout_s: float) -> Generator[None]:
     """Raise KafkaError REQUEST_TIMED_OUT when the block takes longer."""
     try:
-        with trio.fail_after(timeout_s):
+        with tasks.fail_after(timeout_s):
             yield
-    except trio.TooSlowError:
+    except tasks.TimeIsUpError:
         raise KafkaError(
             ErrorCode.REQUEST_TIMED_OUT, "The change of the voters was not committed in time"
         ) from None

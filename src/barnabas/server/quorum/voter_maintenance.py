@@ -4,8 +4,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
-import trio
-
+from barnabas import tasks
 from barnabas.cluster.quorum.raft import RaftCore
 from barnabas.cluster.quorum.voter_upkeep import UpkeepRequest, next_upkeep
 from barnabas.config import NodeConfig
@@ -41,7 +40,7 @@ class VoterMaintenance:
         core = self._core
         while True:
             await follows_leader()
-            await trio.sleep(self._interval_ms / 1000)
+            await tasks.sleep(self._interval_ms / 1000)
             self._warn_of_other_directory()
             request = next_upkeep(
                 core, self._cluster_id, self._interval_ms, auto_join=self._auto_join

@@ -9,8 +9,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Hashable, Iterable
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
-import trio
-
+from barnabas import tasks
 from barnabas.cluster.replication import Partition
 from barnabas.cluster.replication.leader_state import LeaderState
 from barnabas.protocol.errors import ErrorCode
@@ -201,7 +200,7 @@ class CommitWaits:
         self._queues: dict[Partition, _Queue] = {}
         self._nursery = OpenNursery()
 
-    async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+    async def run(self, task_status: tasks.TaskStatus = tasks.IGNORED) -> None:
         """Run the flushes that are waited for until cancelled."""
         await self._nursery.serve(task_status)
 

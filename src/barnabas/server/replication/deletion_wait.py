@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 
 import attrs
-import trio
 
+from barnabas import tasks
 from barnabas.cluster.replication import Partition
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.delete_records import DeleteRecordsResponse
@@ -51,7 +51,7 @@ class _Waiter:
 
     def __init__(self, deletions: Iterable[Deletion]) -> None:
         self.open = [each for each in deletions if not each.look()]
-        self.done = trio.Event()
+        self.done = tasks.event()
 
     def partition_changed(self, partition: Partition) -> None:
         """Look at the partition's deletions (`PartitionListener`)."""
@@ -71,7 +71,7 @@ async def wait_for_deletions(deletions: Iterable[Deletion], timeout_ms: int) -> 
     for partition in waiting:
         partition.listeners[waiter] = None
     try:
-        with trio.move_on_after(max(0, timeout_ms) / 1000):
+        with tasks.move_on_after(max(0, timeout_ms) / 1000):
             await waiter.done.wait()
     finally:
         for partition in waiting:

@@ -4,8 +4,7 @@ import logging
 from collections.abc import Callable
 from typing import Final
 
-import trio
-
+from barnabas import tasks
 from barnabas.client.broker_connection import BrokerConnection, open_connection
 from barnabas.client.client_config import ClientConfig
 from barnabas.client.failures import Address, ClientError
@@ -71,9 +70,9 @@ class FetcherTask:
         self._identity = identity
         self._now_ms = now_ms
         self._connection: BrokerConnection | None = None
-        self._scope = trio.CancelScope()
-        self._woken = trio.Event()
-        self._asking: trio.CancelScope | None = None
+        self._scope = tasks.cancel_scope()
+        self._woken = tasks.event()
+        self._asking: tasks.CancelScope | None = None
         self._is_failing = False
 
     def wake(self) -> None:
@@ -84,7 +83,7 @@ class FetcherTask:
             and self.core.is_behind
             and len(self.core.partitions) <= _PARTITIONS_MAX
         ):
-            self._asking.deadline = min(self._asking.deadline, trio.current_time() + _PARKED_S)
+            self._asking.deadline = min(self._asking.deadline, tasks.current_time() + _PARKED_S)
 
     def stop(self) -> None:
         """End the task and its connection."""
@@ -93,16 +92,16 @@ class FetcherTask:
     async def run(self) -> None:
         """Fetch until stopped."""
         with self._scope:
-            async with trio.open_nursery() as readers:
+            async with tasks.open_nursery() as readers:
                 while True:
                     try:
                         await self._run_once(readers)
                     except Exception as error:
                         logger.exception("fetcher failed broker=%d", self._key.leader)
                         self._failed(error)
-                        await trio.sleep(_DEFECT_PAUSE_S)
+                        await tasks.sleep(_DEFECT_PAUSE_S)
 
-    async def _run_once(self, readers: trio.Nursery) -> None:
+    async def _run_once(self, readers: tasks.Nursery) -> None:
         request = self._next_request()
         if request is None:
             await self._wait()
@@ -121,17 +120,17 @@ class FetcherTask:
     async def _wait(self) -> None:
         """Wait for the core's next time, or for a change of its partitions."""
         wakeup_ms = self.core.wakeup_ms(_clock_ms())
-        with trio.CancelScope() as scope:
+        with tasks.cancel_scope() as scope:
             if wakeup_ms is not None:
                 scope.deadline = wakeup_ms / 1000
             await self._woken.wait()
-        self._woken = trio.Event()
+        self._woken = tasks.event()
 
-    async def _exchange(self, request: Request, readers: trio.Nursery) -> None:
+    async def _exchange(self, request: Request, readers: tasks.Nursery) -> None:
         response: FetchResponse | ListOffsetsResponse | None = None
         try:
             connection = await self._connected(readers)
-            with trio.CancelScope() as self._asking:
+            with tasks.cancel_scope() as self._asking:
                 response = await self._ask(connection, request)
         except (ClientError, EncodingError, ProtocolError, LeaderUnknownError) as error:
             self._failed(error)
@@ -169,7 +168,7 @@ class FetcherTask:
             self._connection.close()
             self._connection = None
 
-    async def _connected(self, readers: trio.Nursery) -> BrokerConnection:
+    async def _connected(self, readers: tasks.Nursery) -> BrokerConnection:
         connection = self._connection
         if connection is None or not connection.is_usable:
             address = self._address()
@@ -200,4 +199,4 @@ class FetcherTask:
 
 
 def _clock_ms() -> int:
-    return int(trio.current_time() * 1000)
+    return int(tasks.current_time() * 1000)

@@ -4,8 +4,7 @@ import logging
 import math
 from collections.abc import Callable
 
-import trio
-
+from barnabas import tasks
 from barnabas.cluster.replication import ReplicaManager
 from barnabas.cluster.replication.line_budget import LINES_PER_WINDOW
 from barnabas.protocol.errors import KafkaError, error_code
@@ -36,25 +35,25 @@ class IsrShell:
         self._replicas = replicas
         self._channel = channel
         self._broker_epoch = broker_epoch
-        self._woken = trio.Event()
+        self._woken = tasks.event()
         replicas.on_proposal = self._wake
 
     async def run(self) -> None:
         """Send and check until cancelled."""
-        async with trio.open_nursery() as nursery:
+        async with tasks.open_nursery() as nursery:
             nursery.start_soon(self._send_changes)
             nursery.start_soon(self._check_isrs)
 
     async def _check_isrs(self) -> None:
         replicas = self._replicas
         while True:
-            await trio.sleep(max(1, replicas.replica_lag_time_max_ms // 2) / 1000)
+            await tasks.sleep(max(1, replicas.replica_lag_time_max_ms // 2) / 1000)
             await in_slices(replicas.check_isrs())
 
     async def _send_changes(self) -> None:
         replicas, manager = self._replicas, self._replicas.isr_manager
         while True:
-            self._woken = trio.Event()
+            self._woken = tasks.event()
             now_ms = replicas.monotonic_ms()
             request = manager.poll(self._broker_epoch(), now_ms)
             if request is not None:
@@ -62,7 +61,7 @@ class IsrShell:
                 continue
             wakeup_ms = manager.wakeup_ms()
             wait_ms = math.inf if wakeup_ms is None else max(0, wakeup_ms - now_ms)
-            with trio.move_on_after(wait_ms / 1000):
+            with tasks.move_on_after(wait_ms / 1000):
                 await self._woken.wait()
 
     def _wake(self) -> None:

@@ -1,4 +1,4 @@
-"""Deadlines without tasks, on the clock of the trio run.
+"""Deadlines without tasks, on the clock of `barnabas.tasks`.
 
 One heap (`Timers`) and, while it holds anything, one task serve the whole run: commit waits, and
 the wake-ups of coordinators.
@@ -8,47 +8,38 @@ import logging
 from collections.abc import Callable, Hashable
 from itertools import count
 from math import ceil
-from typing import Final
 
-import trio
-
+from barnabas import tasks
 from barnabas.coordinator.core.coordinator_timers import Timers
 
 logger = logging.getLogger(__name__)
-
-_CURRENT: Final = trio.lowlevel.RunVar["LoopTimers"]("barnabas.loop_timers")
 
 Call = Callable[[], None]
 
 
 class LoopTimers:
-    """The timers of one trio run; `LoopTimers.current()` returns the run's own."""
+    """The timers of one event loop; `LoopTimers.current()` returns the loop's own."""
 
     def __init__(self) -> None:
         self._timers: Timers[Call] = Timers()
         self._keys = count()
         self._is_running = False
-        self._scope: trio.CancelScope | None = None
+        self._scope: tasks.CancelScope | None = None
 
     @classmethod
     def current(cls) -> "LoopTimers":
-        """Return the timers of this trio run."""
-        try:
-            return _CURRENT.get()
-        except LookupError:
-            found = cls()
-            _CURRENT.set(found)
-            return found
+        """Return the timers of this event loop."""
+        return tasks.local(cls)
 
     @staticmethod
     def now_ms() -> int:
         """Return the milliseconds that have passed, allowing for the rounding of a float."""
-        return int(trio.current_time() * 1000 + 0.001)
+        return int(tasks.current_time() * 1000 + 0.001)
 
     def after(self, delay_ms: int, call: Call) -> Hashable:
         """Call `call` from the loop in `delay_ms`; return the key to cancel it by."""
         key = next(self._keys)
-        self.schedule(key, ceil(trio.current_time() * 1000) + delay_ms, call)
+        self.schedule(key, ceil(tasks.current_time() * 1000) + delay_ms, call)
         return key
 
     def schedule(self, key: Hashable, deadline_ms: int, call: Call) -> None:
@@ -56,7 +47,7 @@ class LoopTimers:
         self._timers.schedule(key, deadline_ms, call)
         if not self._is_running:
             self._is_running = True
-            trio.lowlevel.spawn_system_task(self._run)
+            tasks.spawn_system_task(self._run)
         elif self._scope is not None and deadline_ms / 1000 < self._scope.deadline:
             self._scope.deadline = deadline_ms / 1000
 
@@ -66,8 +57,8 @@ class LoopTimers:
 
     async def _run(self) -> None:
         while (wakeup_ms := self._timers.next_wakeup()) is not None:
-            with trio.CancelScope(deadline=wakeup_ms / 1000) as self._scope:
-                await trio.sleep_forever()
+            with tasks.cancel_scope(deadline=wakeup_ms / 1000) as self._scope:
+                await tasks.sleep_forever()
             self._scope = None
             while (call := self._timers.pop_due(self.now_ms())) is not None:
                 try:

@@ -11,8 +11,7 @@ thousands, and the loop serves other requests in between.
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-import trio
-
+from barnabas import tasks
 from barnabas.cluster.metadata.stepwise import Steps
 from barnabas.cluster.replication.fetch_settings import FetchSettings
 from barnabas.server.work_slices import in_slices
@@ -58,8 +57,8 @@ class ReplicaFetchers:
         self._identity = identity
         self._now_ms = now_ms
         self._tasks: dict[FetcherKey, FetcherTask] = {}
-        self._nursery: trio.Nursery | None = None
-        self._unopened = trio.Event()
+        self._nursery: tasks.Nursery | None = None
+        self._unopened = tasks.event()
 
     def open_logs_soon(self) -> None:
         """There are logs to open."""
@@ -73,14 +72,14 @@ class ReplicaFetchers:
         """
         while True:
             await self._unopened.wait()
-            self._unopened = trio.Event()
+            self._unopened = tasks.event()
             await in_slices(_opening(open_next))
             self._follow_assignments()
-            await trio.lowlevel.checkpoint()
+            await tasks.checkpoint()
 
-    async def run(self, task_status: "trio.TaskStatus[None]" = trio.TASK_STATUS_IGNORED) -> None:
+    async def run(self, task_status: tasks.TaskStatus = tasks.IGNORED) -> None:
         """Start and end fetchers as the metadata changes, until cancelled."""
-        async with trio.open_nursery() as nursery:
+        async with tasks.open_nursery() as nursery:
 
             def configure(config: "NodeConfig") -> None:
                 self._configure(config)
@@ -95,7 +94,7 @@ class ReplicaFetchers:
             self._publisher.subscribe("replica fetchers", follow, essential=True)
             task_status.started()
             try:
-                await trio.sleep_forever()
+                await tasks.sleep_forever()
             finally:
                 self._nursery = None  # a stopping node may still get images
 

@@ -11,8 +11,7 @@ from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final, Protocol
 
-import trio
-
+from barnabas import tasks
 from barnabas.cluster.broker.broker_identity import BrokerIdentity
 from barnabas.cluster.metadata.delta import MetadataDelta
 from barnabas.cluster.metadata.feature_levels import METADATA_VERSION, supports_directories
@@ -105,7 +104,7 @@ class DirectoryAssignments:
         self._channel = channel
         self._unreported: dict[tuple[Uuid, int], Uuid] = {}
         self._moving: dict[tuple[Uuid, int], Uuid] = {}  # the directories of moves in the last step
-        self._wanted = trio.Event()
+        self._wanted = tasks.event()
 
     async def run(self) -> None:
         """Follow the metadata and report to the controller, until cancelled."""
@@ -117,7 +116,7 @@ class DirectoryAssignments:
                 await self.report()
             except KafkaError as error:
                 logger.warning("cannot report directory assignments error=%s", error)
-                await trio.sleep(_RETRY_S)
+                await tasks.sleep(_RETRY_S)
                 self._wanted.set()
 
     def failed(self) -> None:
@@ -131,7 +130,7 @@ class DirectoryAssignments:
 
     async def report(self) -> None:
         """Report what is not reported yet; it waits only for the channel. Raises KafkaError."""
-        self._wanted = trio.Event()
+        self._wanted = tasks.event()
         self._report_failures()
         await self._report_assignments()
 
@@ -266,7 +265,7 @@ class DirectoryAssignments:
                 return await self._report(assigned)
             except KafkaError as error:
                 logger.warning("cannot report the directory of a move error=%s", error)
-                await trio.sleep(_RETRY_S)
+                await tasks.sleep(_RETRY_S)
 
     async def _report(self, assigned: dict[tuple[Uuid, int], Uuid]) -> None:
         """Send the directories of these replicas to the controller. Raises KafkaError."""

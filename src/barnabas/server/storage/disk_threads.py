@@ -8,7 +8,7 @@ import logging
 from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING, TypeVar, TypeVarTuple
 
-import trio
+from barnabas import tasks
 
 if TYPE_CHECKING:
     from barnabas.cluster.replication import Partition
@@ -28,7 +28,7 @@ class _Round:
     __slots__ = ("done", "error")
 
     def __init__(self) -> None:
-        self.done = trio.Event()
+        self.done = tasks.event()
         self.error: BaseException | None = None
 
 
@@ -46,14 +46,14 @@ class DiskThreads:
     """Runs blocking calls in a bounded number of threads."""
 
     def __init__(self) -> None:
-        self._files = trio.CapacityLimiter(THREADS)
-        self._syncs = trio.CapacityLimiter(THREADS)
+        self._files = tasks.limiter(THREADS)
+        self._syncs = tasks.limiter(THREADS)
         self._by_key: dict[Hashable, _Rounds] = {}
         self.fsyncs = 0
 
     async def run(self, call: Callable[[*_Args], _T], *args: *_Args) -> _T:
         """Return the result of `call(*args)`, which runs in a thread."""
-        return await trio.to_thread.run_sync(call, *args, limiter=self._files)
+        return await tasks.run_in_thread(call, *args, limiter=self._files)
 
     async def fsync(self, key: Hashable, sync: Callable[[], object]) -> None:
         """Return after a `sync()` that began after this call; callers with the same `key` share it.
@@ -67,7 +67,7 @@ class DiskThreads:
         if mine is None:
             mine = _Round()
             # Other callers may share this round, so its leader completes it even when cancelled.
-            with trio.CancelScope(shield=True):
+            with tasks.cancel_scope(shield=True):
                 await self._lead(rounds, mine, sync)
             if rounds.running is None and rounds.gathering is None:
                 self._by_key.pop(key, None)
@@ -93,7 +93,7 @@ class DiskThreads:
         rounds.running = mine
         try:
             self.fsyncs += 1
-            await trio.to_thread.run_sync(sync, limiter=self._syncs)
+            await tasks.run_in_thread(sync, limiter=self._syncs)
         except Exception as error:
             mine.error = error
         finally:

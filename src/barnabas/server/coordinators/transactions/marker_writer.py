@@ -7,8 +7,7 @@ does not travel; `MarkerDestination` is the interface of both ways.
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
-import trio
-
+from barnabas import tasks
 from barnabas.cluster.replication import Partition, ReplicaManager
 from barnabas.protocol.batches.control_batches import TransactionMarker, marker_batch
 from barnabas.protocol.errors import ErrorCode, KafkaError
@@ -147,7 +146,7 @@ async def write_and_wait(
     destination: MarkerDestination, request: WriteTxnMarkersRequest
 ) -> WriteTxnMarkersResponse:
     """Write markers and wait for the response."""
-    event = trio.Event()
+    event = tasks.event()
     responses: list[WriteTxnMarkersResponse] = []
 
     def done(response: WriteTxnMarkersResponse) -> None:

@@ -4,8 +4,7 @@ import logging
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
-import trio
-
+from barnabas import tasks
 from barnabas.cluster.broker.producer_id_blocks import InvalidBlockError, ProducerIdBlocks
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.allocate_producer_ids import (
@@ -42,13 +41,13 @@ class ProducerIds:
         self._channel = channel
         self._start_soon = start_soon
         self._blocks = ProducerIdBlocks()
-        self._requesting = trio.Lock()
+        self._requesting = tasks.lock()
 
     async def next(self) -> int:
         """Return a new id. Raises COORDINATOR_LOAD_IN_PROGRESS while no block is available."""
         producer_id = self._blocks.take()
         if producer_id is None:
-            with trio.move_on_after(_WAIT_S):
+            with tasks.move_on_after(_WAIT_S):
                 await self._request_block()
             producer_id = self._blocks.take()
         elif self._blocks.needs_block and not self._requesting.locked():

@@ -5,8 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-import trio
-
+from barnabas import tasks
 from barnabas.cluster.metadata.feature_levels import TRANSACTION_VERSION, served
 from barnabas.coordinator.transactions.transaction_settings import TransactionSettings
 from barnabas.server.coordinators.broker_requests import BrokerRequests
@@ -118,9 +117,9 @@ class TransactionCoordinator(CoordinatorService["TransactionPartition"]):
 
     # Other brokers
 
-    async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+    async def run(self, task_status: tasks.TaskStatus = tasks.IGNORED) -> None:
         """Coordinate until cancelled."""
-        async with trio.open_nursery() as nursery:
+        async with tasks.open_nursery() as nursery:
             for brokers in (self._marker_brokers, self._verification_brokers):
                 await nursery.start(brokers.run)
             await nursery.start(super().run)

@@ -9,8 +9,7 @@ from enum import Enum
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Protocol
 
-import trio
-
+from barnabas import tasks
 from barnabas.coordinator.transactions.transaction import TopicPartition
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.server.coordinators.transactions.verification_guards import Guard, Guards
@@ -166,13 +165,13 @@ class Admission:
         config = self._settings.current
         wait_s = config.get_int("add.partitions.to.txn.retry.backoff.ms") / 1000
         most_s = config.get_int("add.partitions.to.txn.retry.backoff.max.ms") / 1000
-        deadline = trio.current_time() + most_s
+        deadline = tasks.current_time() + most_s
         while True:
             self._hold()
             await self._ask_once()
-            if not self._is_worth_a_retry() or trio.current_time() + wait_s > deadline:
+            if not self._is_worth_a_retry() or tasks.current_time() + wait_s > deadline:
                 return
-            await trio.sleep(wait_s)
+            await tasks.sleep(wait_s)
 
     def _hold(self) -> None:
         """Hold new guards: a broken one refuses every later attempt."""

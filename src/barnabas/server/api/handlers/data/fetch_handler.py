@@ -4,12 +4,10 @@ Versions 4-18, for consumers and followers. A fetch that finds too few bytes is 
 to its partitions and reads only those that change (`fetch_reading`).
 """
 
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any
 
-import trio
-from trio.lowlevel import Abort, current_task, reschedule, wait_task_rescheduled
-
+from barnabas import tasks
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.messages.fetch import FetchRequest, FetchResponse
 from barnabas.server.api.handler_services import DataContext
@@ -87,22 +85,25 @@ async def _wait(fetching: Fetching, seconds: float) -> FetchResponse:
     Then changed partitions are read once more (`DelayedFetch.onComplete`): offsets are current.
     """
     watch = fetching.start_watching()
-    task = current_task()
+    parked: Callable[[], None] | None = None
 
-    def wake() -> None:
-        watch.wake = None
-        reschedule(task)
+    def park(resume: Callable[[], None]) -> None:
+        nonlocal parked
 
-    def abort(_: object) -> Abort:
-        if watch.wake is wake:  # else a later request of the session is parked
+        def wake() -> None:
             watch.wake = None
-        return Abort.SUCCEEDED
+            resume()
+
+        watch.wake = parked = wake
+
+    def leave() -> None:
+        if watch.wake is parked:  # else a later request of the session is parked
+            watch.wake = None
 
     try:
-        with trio.move_on_after(seconds) as limit:
+        with tasks.move_on_after(seconds) as limit:
             while not fetching.look_again():
-                watch.wake = wake
-                await wait_task_rescheduled(abort)
+                await tasks.suspend(park, leave)
         if limit.cancelled_caught:
             fetching.look_again()
     finally:

@@ -9,8 +9,7 @@ from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Any, TypeAlias
 
-import trio
-
+from barnabas import tasks
 from barnabas.coordinator.core.routing import partition_for
 from barnabas.coordinator.transactions.transaction import TopicPartition
 from barnabas.coordinator.transactions.transaction_listing import Filters
@@ -85,7 +84,7 @@ async def _add_each(
     async def add(asked: AskedTransaction, result: TransactionResult) -> None:
         result.topic_results = await _add(context, asked, TV_2)
 
-    async with trio.open_nursery() as nursery:
+    async with tasks.open_nursery() as nursery:
         for asked, result in zip(transactions, results, strict=True):
             nursery.start_soon(add, asked, result)
     return results
