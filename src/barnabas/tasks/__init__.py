@@ -2,8 +2,8 @@
 
 The functions have the names and the meaning of trio's. In a server they are trio's own. In a
 simulation (`barnabas.testing.simulation`) they belong to a simulated process: its tasks are steps
-on the heap of events of one seed, its clock is that of the seed, and a killed process runs nothing
-any more, not even a `finally`.
+on the heap of events of one seed, its clock is that of the seed, and after a kill nothing of it
+runs, not even a `finally`.
 
 The sequences of the server (what is written, synced, sent, published and answered, in which order)
 await only these functions, and what is handed to them: connections, files, other shells. Modules
@@ -78,12 +78,12 @@ def event() -> Event:
 
 
 def lock() -> Lock:
-    """Return a new lock that nobody holds; waiters get it in their order."""
+    """Return a new lock that is free; waiters get it in their order."""
     return current.world.lock()
 
 
 def condition() -> Condition:
-    """Return a new condition with a lock of its own."""
+    """Return a new condition with its own lock."""
     return current.world.condition()
 
 

@@ -126,7 +126,7 @@ class Condition(Protocol):
 
 
 class Limiter(Protocol):
-    """How many calls may run in threads at the same time."""
+    """A limit of the calls that run in threads at the same time."""
 
     @property
     def total_tokens(self) -> int | float:
@@ -135,7 +135,7 @@ class Limiter(Protocol):
 
 
 class World(Protocol):
-    """What `barnabas.tasks` asks of the world in which the calling task runs."""
+    """The world in which the calling task runs, as `barnabas.tasks` uses it."""
 
     def current_time(self) -> float:
         """Return the seconds of a clock that only advances."""
@@ -201,7 +201,7 @@ class World(Protocol):
 
 
 class _Ignored:
-    """The status of a task that nobody waits for."""
+    """The status of a task that was started by `start_soon`."""
 
     def started(self) -> None:
         """Do nothing."""
