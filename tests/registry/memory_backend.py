@@ -6,11 +6,7 @@ import attrs
 
 from barnabas.registry.core.registry_core import RegistryCore
 from barnabas.registry.core.schema_requests import Decision
-from barnabas.registry.core.topic_records import (
-    TopicRecord,
-    encode_key,
-    encode_value,
-)
+from barnabas.registry.core.topic_records import TopicRecord
 from barnabas.registry.rest.registry_app import ForwardAnswer, ForwardRequest
 
 StoredRecord = tuple[bytes, bytes | None]
@@ -31,18 +27,19 @@ class MemoryBackend:
     async def submit(
         self, decide: Callable[[], Decision], request: ForwardRequest, *, was_forwarded: bool
     ) -> Decision | ForwardAnswer:
+        self.append(*self.core.take_repairs())
         decision = decide()
-        for record in decision.records:
-            self.append(record)
+        self.append(*decision.records)
+        assert self.core.has_applied(decision.records)
         return decision
 
-    def append(self, record: TopicRecord) -> None:
-        key, value = encode_key(record.key), encode_value(record)
-        self.now_ms += 1
-        offset = len(self.records)
-        self.records.append((key, value))
-        skipped = self.core.replay(key, value, offset=offset, timestamp_ms=self.now_ms)
-        assert skipped is None
+    def append(self, *records: TopicRecord) -> None:
+        for key, value in self.core.encoded(records):
+            self.now_ms += 1
+            offset = len(self.records)
+            self.records.append((key, value))
+            skipped = self.core.replay(key, value, offset=offset, timestamp_ms=self.now_ms)
+            assert skipped is None
 
     async def catch_up(self) -> bool:
         return False

@@ -131,7 +131,13 @@ async def _run(asked: list[Any]) -> None:
                 assert again.json["version"] == answer.json["version"]
         assert picture(replayed(backend.records)) == picture(backend.core)
         _check_ids(backend.core)
-    assert picture(replayed(compacted(backend.records)))[0] == picture(backend.core)[0]
+    backend.append(*backend.core.take_repairs())
+    last = [(key, value) for key, value in compacted(backend.records) if value is not None]
+    for core in (replayed(compacted(backend.records)), replayed(last)):
+        assert picture(core)[0] == picture(backend.core)[0]
+        for context in backend.core.state.id_contexts():
+            highest = backend.core.state.ids_of(context).max_id
+            assert core.state.ids_of(context).max_id == highest
 
 
 def _check_registration(

@@ -10,6 +10,7 @@ from barnabas.registry.core.json_fields import write_json
 from barnabas.registry.core.registry_core import RegistryCore
 from barnabas.registry.core.schema_entities import SchemaContent
 from barnabas.registry.core.topic_records import (
+    HighestIdKey,
     RecordError,
     SchemaKey,
     SchemaValue,
@@ -90,7 +91,7 @@ def test_second_content_of_an_id_does_not_count() -> None:
     core.state.apply(TopicRecord(SchemaKey("s", 1), first), 0)
     core.state.apply(TopicRecord(SchemaKey("t", 1), other), 0)
     assert core.state.undone_records == 1
-    assert core.take_conflicts() == []
+    assert core.take_repairs() == []
     assert core.state.holders(".", 1)[0].content.text == '"int"'
     assert core.state.version("t", 1) is None
 
@@ -101,8 +102,10 @@ def test_second_id_of_a_version_is_written_over_by_the_leader() -> None:
     other = SchemaValue("s", 1, 2, SchemaContent("AVRO", '"long"'), False)
     core.state.apply(TopicRecord(SchemaKey("s", 1), first), 0)
     core.state.apply(TopicRecord(SchemaKey("s", 1), other), 0)
-    assert core.take_conflicts() == [TopicRecord(SchemaKey("s", 1), first)]
-    assert core.take_conflicts() == []
+    highest = TopicRecord(HighestIdKey("."), 2)
+    assert core.take_repairs() == [TopicRecord(SchemaKey("s", 1), first), highest]
+    core.state.apply(highest, 0)
+    assert core.take_repairs() == []
     found = core.state.version("s", 1)
     assert found is not None
     assert found.schema_id == 1

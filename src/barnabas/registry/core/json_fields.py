@@ -12,6 +12,8 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 INT_MAX = 2**31 - 1
+LAST_NUMBER = INT_MAX - 1
+"""The last id and the last version: one more is still an int32, which can be refused."""
 
 
 class MalformedJsonError(ValueError):

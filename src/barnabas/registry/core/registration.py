@@ -5,11 +5,13 @@ from typing import TypeVar
 import attrs
 
 from barnabas.registry.core.compatibility_check import CheckResult, check_compatibility
+from barnabas.registry.core.json_fields import LAST_NUMBER
 from barnabas.registry.core.parsed_schemas import ParsedSchemas
 from barnabas.registry.core.registry_errors import (
     invalid_rule_set,
     invalid_schema,
     invalid_subject,
+    no_successor,
     operation_not_permitted,
     version_not_found,
 )
@@ -262,11 +264,13 @@ class Registration:
         self, subject: str, request: SchemaRequest, content: SchemaContent, importing: bool
     ) -> tuple[SchemaContent, int]:
         """Return the content and number of a new version; asking for a number pins it."""
-        following = self._state.next_version(subject)
-        if request.version is None:
-            return content, following
-        if importing:
-            return content, following if request.version == -1 else request.version
+        number = following = self._state.next_version(subject)
+        if importing and request.version is not None and request.version != -1:
+            number = request.version
+        if number > LAST_NUMBER:
+            raise no_successor(f"Subject {subject} cannot have version {number}")
+        if importing or request.version is None:
+            return content, number
         if request.version not in (-1, following):
             raise invalid_schema("Version is not one more than previous version")
         metadata = content.metadata or Metadata()
@@ -288,12 +292,20 @@ class Registration:
         ids = self._state.ids_of(context_of(subject))
         guid = content.guid()
         if schema_id is None:
-            schema_id = ids.ids.get(guid, ids.max_id + 1)
+            schema_id = ids.ids[guid] if guid in ids.ids else self._next_id(context_of(subject))
+        elif schema_id > LAST_NUMBER:
+            raise no_successor(f"Schemas cannot have id {schema_id}")
         elif ids.guids.get(schema_id, guid) != guid:
             raise operation_not_permitted(
                 f"Overwrite new schema with id {schema_id} is not permitted"
             )
         return SchemaVersion(subject, number, schema_id, guid, content, False, 0)
+
+    def _next_id(self, context: str) -> int:
+        schema_id = self._state.ids_of(context).max_id + 1
+        if schema_id > LAST_NUMBER:
+            raise no_successor(f"Context {context} has no id left")
+        return schema_id
 
     def _records(self, version: SchemaVersion) -> tuple[TopicRecord, ...]:
         context = context_of(version.subject)

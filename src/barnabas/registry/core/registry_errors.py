@@ -2,6 +2,8 @@
 
 from typing import NoReturn
 
+from barnabas.registry.core.json_fields import LAST_NUMBER
+
 
 class RegistryError(Exception):
     """A request is refused. ``status`` is the status line's, ``code`` the ``error_code``."""
@@ -126,6 +128,11 @@ def invalid_mode(mode: str) -> RegistryError:
 def operation_not_permitted(text: str) -> RegistryError:
     """Return the error for what the mode forbids."""
     return RegistryError(422, 42205, text)
+
+
+def no_successor(text: str) -> RegistryError:
+    """Return the error for an id or a version after which none is left."""
+    return operation_not_permitted(f"{text}: the last one is {LAST_NUMBER}")
 
 
 def reference_exists(text: str) -> RegistryError:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import attrs
 
+from barnabas.registry.core.json_fields import LAST_NUMBER
 from barnabas.registry.core.schema_entities import SchemaContent, SchemaReference, SchemaVersion
 from barnabas.registry.core.subject_names import (
     DEFAULT_CONTEXT,
@@ -24,6 +25,7 @@ from barnabas.registry.core.topic_records import (
     ConfigKey,
     ContextKey,
     DeleteSubjectKey,
+    HighestIdKey,
     ModeKey,
     RecordKey,
     SchemaKey,
@@ -40,6 +42,8 @@ class ContextIds:
     """The ids of one context, and which versions have them."""
 
     max_id: int = 0
+    kept_id: int = 0
+    """The id in the topic's record of the highest id."""
     contents: dict[int, SchemaContent] = attrs.Factory(dict[int, SchemaContent])
     guids: dict[int, str] = attrs.Factory(dict[int, str])
     ids: dict[str, int] = attrs.Factory(dict[str, int])
@@ -102,6 +106,10 @@ class RegistryState:
                     self._contexts.discard(context)
                 else:
                     self._contexts.add(context)
+            case HighestIdKey(context):
+                ids = self._ids.setdefault(context, ContextIds())
+                ids.kept_id = record.value if isinstance(record.value, int) else 0
+                ids.max_id = max(ids.max_id, min(ids.kept_id, LAST_NUMBER))
             case AssociationKey():
                 self._put_association(record.key, record.value, timestamp_ms)
             case _:
@@ -109,7 +117,8 @@ class RegistryState:
 
     def _put_version(self, value: SchemaValue, timestamp_ms: int) -> None:
         ids = self._ids.setdefault(context_of(value.subject), ContextIds())
-        ids.max_id = max(ids.max_id, value.schema_id)
+        if value.schema_id <= LAST_NUMBER:
+            ids.max_id = max(ids.max_id, value.schema_id)
         guid = value.content.guid()
         if self._is_conflict(value, ids.guids.get(value.schema_id, guid) != guid):
             self.undone_records += 1

@@ -49,6 +49,17 @@ class NoopKey:
 
 
 @attrs.frozen
+class HighestIdKey:
+    """Key of the highest id that a context ever had: written when the schema of that id goes.
+
+    To the reference registry it is a NOOP: it reads no other field of the key, and no value. An
+    unknown key type would end its reader.
+    """
+
+    context: str
+
+
+@attrs.frozen
 class SchemaKey:
     """Key of one version of a subject."""
 
@@ -104,6 +115,7 @@ class AssociationKey:
 
 RecordKey = (
     NoopKey
+    | HighestIdKey
     | SchemaKey
     | ConfigKey
     | ModeKey
@@ -186,7 +198,8 @@ RecordValue = SchemaValue | SubjectConfig | str | int | Association | None
 class TopicRecord:
     """A record of ``_schemas``. Without a value it is a tombstone.
 
-    The value of a mode is its name, of a soft delete its version, of a context its name.
+    The value of a mode is its name, of a soft delete its version, of a context its name, of a
+    highest id the id.
     """
 
     key: RecordKey
@@ -214,6 +227,8 @@ def _key_fields(key: RecordKey) -> dict[str, Any]:
             return {"keytype": "CONTEXT", "tenant": TENANT, "context": context, "magic": 0}
         case NoopKey():
             return {"keytype": "NOOP", "magic": 0}
+        case HighestIdKey(context):
+            return {"keytype": "NOOP", "context": context, "magic": 0}
         case AssociationKey():
             return {
                 "keytype": "ASSOC",
@@ -259,6 +274,8 @@ def _value_fields(key: RecordKey, value: object) -> dict[str, Any]:
             return {"subject": subject}
         case ContextKey(context), str():
             return {"tenant": TENANT, "context": context}
+        case HighestIdKey(context), int():
+            return {"context": context, "highestId": value}
         case AssociationKey(), Association():
             return _association_fields(value)
         case _:
@@ -309,7 +326,8 @@ def _decode_key(fields: JsonFields) -> RecordKey:
     subject = None if subject is None else normalize_subject(subject)
     match keytype:
         case "NOOP":
-            return NoopKey()
+            context = fields.text("context")
+            return NoopKey() if context is None else HighestIdKey(context)
         case "SCHEMA":
             return SchemaKey(_required(subject, "subject"), _required_int(fields, "version"))
         case "CONFIG":
@@ -351,6 +369,8 @@ def _decode_value(key: RecordKey, fields: JsonFields) -> RecordValue:
             return _required(mode, "mode")
         case DeleteSubjectKey():
             return _required_int(fields, "version")
+        case HighestIdKey():
+            return _required_int(fields, "highestId")
         case ContextKey(context):
             return context
         case ClearSubjectKey(subject):

@@ -1,5 +1,6 @@
 """A request as handlers see it, and the forms of an answer."""
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
@@ -11,6 +12,13 @@ from barnabas.registry.core.registry_errors import refuse_body
 from barnabas.registry.core.subject_names import normalize_subject
 
 T = TypeVar("T")
+
+_INTEGER = re.compile(r"-?[0-9]{1,11}")
+
+
+def integer_of(text: str) -> int | None:
+    """Return the number that a part of a path or query is; None for any other text."""
+    return int(text) if _INTEGER.fullmatch(text) else None
 
 
 @attrs.frozen
@@ -56,8 +64,8 @@ class RestCall:
 
     def number(self, name: str, default: int) -> int:
         """Return a query parameter that is a number; anything else is the default."""
-        value = self.text(name)
-        return int(value) if value.lstrip("-").isdecimal() and len(value) < 12 else default
+        found = integer_of(self.text(name))
+        return default if found is None else found
 
     def fields(self) -> JsonFields:
         """Return the JSON object of the body.

@@ -11,7 +11,7 @@ from barnabas.registry.core.schema_queries import View
 from barnabas.registry.core.subject_names import normalize_subject
 from barnabas.registry.formats import SCHEMA_TYPES
 from barnabas.registry.rest.registry_routes import route
-from barnabas.registry.rest.rest_calls import RawText, RestCall
+from barnabas.registry.rest.rest_calls import RawText, RestCall, integer_of
 from barnabas.registry.rest.subject_handlers import view_of
 
 _SCHEMAS_MAX = 1000
@@ -52,10 +52,10 @@ def list_schemas(call: RestCall) -> Any:
 
 
 def _schema_id(call: RestCall) -> int:
-    text = call.places["id"]
-    if not text.lstrip("-").isdecimal() or len(text) > 11 or abs(int(text)) > INT_MAX:
+    schema_id = integer_of(call.places["id"])
+    if schema_id is None or abs(schema_id) > INT_MAX:
         raise RegistryError(404, 404, "HTTP 404 Not Found")
-    return int(text)
+    return schema_id
 
 
 def _subject(call: RestCall) -> str | None:

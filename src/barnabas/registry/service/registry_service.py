@@ -12,7 +12,7 @@ from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.registry.core.registry_core import RegistryCore
 from barnabas.registry.core.registry_errors import RegistryError, schema_too_large
 from barnabas.registry.core.schema_requests import Decision
-from barnabas.registry.core.topic_records import NoopKey, TopicRecord
+from barnabas.registry.core.topic_records import NoopKey, RecordError, TopicRecord
 from barnabas.registry.rest.registry_app import ForwardAnswer, ForwardRequest
 from barnabas.registry.service.election_protocol import InstanceAddress
 from barnabas.registry.service.leader_forwarding import ForwardError, LeaderConnections
@@ -113,7 +113,7 @@ class RegistryService:
         except DeliveryError as error:
             logger.warning("write timed out error=%s", error)
             raise RegistryError(500, 50002, f"Writing to the topic timed out: {error}") from None
-        except (KafkaError, ClientError, trio.TooSlowError) as error:
+        except (KafkaError, ClientError, RecordError, trio.TooSlowError) as error:
             logger.warning("write failed error=%r", error)
             if isinstance(error, KafkaError) and error.code in _TOO_LARGE:
                 raise schema_too_large(
@@ -131,23 +131,25 @@ class RegistryService:
                 await self._topic.append([TopicRecord(NoopKey(), None)])
                 self._has_taken_over = True
             await self._topic.wait_replayed(await self._topic.end())
-            await self._restore()
+            await self._repair()
             decision = decide()
             if not decision.records:
                 return decision
             appended = await self._topic.append(decision.records)
             counts = self._topic.counts(appended)
-            await self._restore()
+            if counts and not self.core.has_applied(decision.records):
+                raise RegistryError(500, 50001, "The topic does not hold what was written")
+            await self._repair()
             if counts:
                 return decision
         raise RegistryError(500, 50001, "Other instances write at the same time")
 
-    async def _restore(self) -> None:
-        """Write versions again that a record which does not count would replace."""
-        conflicts = self.core.take_conflicts()
-        if conflicts:
-            logger.warning("restoring records count=%d", len(conflicts))
-            await self._topic.append(conflicts)
+    async def _repair(self) -> None:
+        """Write the records without which compaction would change the state."""
+        repairs = self.core.take_repairs()
+        if repairs:
+            logger.warning("repairing topic records=%d", len(repairs))
+            await self._topic.append(repairs)
 
     async def _forward(
         self, leader: InstanceAddress, request: ForwardRequest

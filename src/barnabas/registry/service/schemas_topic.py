@@ -19,7 +19,7 @@ from barnabas.client.admin_calls import (
 from barnabas.protocol.batches.record_decoding import Record
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.registry.core.registry_core import RegistryCore
-from barnabas.registry.core.topic_records import TopicRecord, encode_key, encode_value
+from barnabas.registry.core.topic_records import TopicRecord
 
 logger = logging.getLogger(__name__)
 
@@ -118,9 +118,10 @@ class SchemasTopic:
     async def append(self, records: Sequence[TopicRecord]) -> Appended:
         """Append records as one batch and wait until they are replayed.
 
-        Raises ClientError or KafkaError when they are not acknowledged.
+        Raises ClientError or KafkaError when they are not acknowledged, RecordError when they
+        could not be read back.
         """
-        written = [NewRecord(encode_key(each.key), encode_value(each)) for each in records]
+        written = [NewRecord(key, value) for key, value in self._core.encoded(records)]
         first = await self._producer.send(self._topic, _PARTITION, written)
         # The broker does not know the offset of a batch that it had before: read to the end.
         end = await self.end() if first < 0 else first + len(written)
