@@ -1,6 +1,6 @@
 # Every target installs what it needs in .venv and .cache on its first run.
 #   make run      a node on 127.0.0.1:9092 with its data in ./data
-#   make test     lint, types, import directions and the tests in tests/
+#   make test     lint, types, import directions and the tests in tests/, the last two at once
 #   make compat   real clients, Kafka's Java tools and Spark against a node (SIZE_MB=50)
 #                 (its two parts: compat-clients with the clusters, and compat-pipelines)
 #   make compat-stalls   the same while its processes are paused at random, as on a busy machine
@@ -49,7 +49,10 @@ PIP_ENV := PIP_ROOT_USER_ACTION=ignore
 FETCH := sh -c 'for pause in 5 20; do "$$@" && exit; \
   echo "failed, again in $$pause s: $$*" >&2; sleep $$pause; done; exec "$$@"' fetch
 
-COMPAT = $(BIN)/python -m pytest -p no:cacheprovider --size-mb $(SIZE_MB)
+# A module's tests share servers and Spark sessions, so one process runs all of them. Modules go in
+# the order of their names: kills, which wait most, are not last.
+COMPAT = $(BIN)/python -m pytest -p no:cacheprovider --size-mb $(SIZE_MB) \
+  -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 PIPELINE_TESTS := compat_tests/pipeline
 
 ARGS ?=
@@ -61,7 +64,7 @@ SEEDS ?= 10000
 SIZE_MB ?= 50
 WORKERS ?= 2
 
-.PHONY: run test lint unit compat compat-stalls compat-clients compat-pipelines compat-kafka compat-rust bench \
+.PHONY: run test lint style types unit downloads compat compat-stalls compat-clients compat-pipelines compat-kafka compat-rust bench \
   bench-pipeline bench-scale docs fuzz soak sim \
   sim-mistakes sim-coverage \
   registry-soak bench-registry connect-oracle streams-parity ladder ladder-short ladder-partitions bench-nodes \
@@ -70,16 +73,25 @@ WORKERS ?= 2
 run: $(RUNTIME)
 	$(BIN)/barnabas serve --data ./data --listen 127.0.0.1:9092 $(ARGS)
 
-test: lint unit
+# Types need one core for a minute, so they are checked while the tests run.
+test: style
+	$(MAKE) --no-print-directory --output-sync=line -j2 types unit
 
-lint: $(DEV)
+lint: style types
+
+style: $(DEV)
 	$(BIN)/ruff check --no-cache .
 	$(BIN)/ruff format --check .
+
+types: $(DEV)
 	$(BIN)/pyright
 	$(BIN)/lint-imports
 
 unit: $(DEV)
 	$(BIN)/python -m pytest tests -n $(WORKERS) $(ARGS)
+
+# What `make compat` fetches beside Python packages. It needs no .venv, so .ci/run fetches during the tests.
+downloads: $(JARS) $(FLINK) $(CONNECTORS) $(NODE) $(GO)
 
 # Both parts wait more than they compute, so they run at the same time. Code 5: ARGS selects no test.
 compat: $(DEV) $(SPARK) $(JARS) $(FLINK) $(CONNECTORS) $(NODE) $(GO)

@@ -35,7 +35,7 @@ def main() -> int:
             master=settings.get("master", "local[2]"),
             checkpoint_directory=settings["checkpoints"],
             formats=tuple(settings.get("formats", ())),
-            is_short_lived=settings.get("is_short_lived", False),
+            is_short_lived=settings.get("is_short_lived", True),
             properties={**spark, **settings.get("spark", {})},
         )
     )

@@ -87,9 +87,7 @@ class CommittedReader:
 class RowSourceJob(ForwardJob):
     """A SparkSource under load, with the cycles of a forward job."""
 
-    def __init__(
-        self, server: ServerProcess, directory: Path, name: str, *, is_short_lived: bool = False
-    ) -> None:
+    def __init__(self, server: ServerProcess, directory: Path, name: str) -> None:
         self.server = server
         self.name = name
         self.target = f"{name}-target"
@@ -120,7 +118,7 @@ class RowSourceJob(ForwardJob):
             "properties": properties,
             "transaction_timeout_ms": 10_000,
         }
-        self.driver = DriverProcess(directory, {"plan": plan, "is_short_lived": is_short_lived})
+        self.driver = DriverProcess(directory, {"plan": plan})
         self.driver.start()
         self.driver.wait_for_progress()
 

@@ -16,7 +16,7 @@ pytestmark = [
 def test_spark_source_whose_driver_is_killed_inside_epochs_writes_each_row_once(
     start_server, unique, tmp_path: Path
 ) -> None:
-    job = RowSourceJob(start_server(), tmp_path, unique("rows"), is_short_lived=True)
+    job = RowSourceJob(start_server(), tmp_path, unique("rows"))
     job.kill_driver()
     job.kill_driver_at("committed")
     job.wait_skipped()

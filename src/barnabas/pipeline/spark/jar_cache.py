@@ -68,8 +68,11 @@ def fetch(directory: Path, package: str | None = None) -> Jars:
             if artifact not in present:
                 shutil.copy(jar, whole / artifact)
         target = _jars_directory(directory, package)
-        if not target.exists():
+        try:
             whole.rename(target)
+        except OSError:  # another process has fetched them meanwhile
+            if find(directory, package) is None:
+                raise
     found = find(directory, package)
     if found is None:
         raise JarsUnavailableError(f"the resolver found no jar of {connector}")
