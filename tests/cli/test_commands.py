@@ -244,6 +244,11 @@ def test_cluster_does_not_unregister_a_broker_that_runs(barnabas: Barnabas) -> N
 def test_cluster_voters_are_checked_before_a_change(barnabas: Barnabas) -> None:
     node = str(barnabas("cluster", "--json").data["nodes"][0]["id"])
     assert barnabas("cluster", "voters").lines[1].startswith("quorum  leader ")
+    shown = barnabas("cluster", "voters", "--json").data
+    assert (shown["leader"], [each["role"] for each in shown["replicas"]]) == (
+        int(node),
+        ["leader"],
+    )
     assert "is the only voter" in barnabas("cluster", "voters", "remove", node).err
     assert "is not a voter" in barnabas("cluster", "voters", "remove", "99").err
     new = "99@127.0.0.1:1:JEXY6aqzQY-32P5TStzaFg"

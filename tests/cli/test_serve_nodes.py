@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, TopicMetadata
 
 from barnabas.testing.eventually import wait_until
 from barnabas.testing.free_ports import free_group_port
@@ -122,6 +124,51 @@ def test_three_nodes_form_a_cluster_and_stop_in_order(serve: Callable[..., Group
     stopped = [line.split()[2] for line in group.lines if "stopped clean=true" in line]
     assert stopped[0] == "node-3"
     assert sorted(stopped) == ["node-1", "node-2", "node-3"]
+
+
+def test_topic_created_without_settings_survives_a_killed_node(
+    serve: Callable[..., Group],
+) -> None:
+    group = serve(3)
+    group.wait_for(_READY)
+    servers = ",".join(f"127.0.0.1:{group.port + index}" for index in range(3))
+    admin = AdminClient({"bootstrap.servers": servers})
+    admin.create_topics([NewTopic("t", 1)])["t"].result(60)
+    assert len(topic(admin).partitions[0].replicas) == 3
+    resource = ConfigResource(ConfigResource.Type.TOPIC, "t")
+    settings = admin.describe_configs([resource])[resource].result(30)
+    assert settings["min.insync.replicas"].value == "2"
+    producer = Producer({"bootstrap.servers": servers, "acks": "all"})
+    producer.produce("t", b"before")
+    assert producer.flush(30) == 0
+    leader = topic(admin).partitions[0].leader
+    os.kill(group.pids(leader)[0], signal.SIGKILL)
+    wait_until(lambda: topic(admin).partitions[0].leader not in (leader, -1))
+    producer.produce("t", b"after")
+    assert producer.flush(30) == 0
+    assert group.stop() == 0
+
+
+def topic(admin: AdminClient) -> TopicMetadata:
+    return admin.list_topics("t", timeout=30).topics["t"]
+
+
+def test_group_that_exists_keeps_its_values_and_says_how_to_change_them(
+    serve: Callable[..., Group], tmp_path: Path
+) -> None:
+    group = serve(3)
+    group.wait_for(_READY)
+    assert not any("default.replication.factor" in line for line in group.lines)
+    assert group.stop() == 0
+    (tmp_path / "data" / "group.properties").unlink()  # as if an earlier version created it
+    address = f"127.0.0.1:{group.port}"
+    group = serve(3, "--listen", address)
+    group.wait_for(_READY)
+    assert any("--set default.replication.factor=3" in line for line in group.lines)
+    admin = AdminClient({"bootstrap.servers": address})
+    admin.create_topics([NewTopic("t", 1)])["t"].result(60)
+    assert len(topic(admin).partitions[0].replicas) == 1
+    assert group.stop() == 0
 
 
 def test_pinned_node_runs_on_one_core(serve: Callable[..., Group]) -> None:

@@ -55,6 +55,15 @@ def test_cluster_in_one_process_survives_the_loss_of_a_leader() -> None:
         assert read(cluster.bootstrap, "t", 3) == [b"1", b"2", b"3"]
 
 
+def test_cluster_that_replicates_topics_gives_a_topic_without_settings_three_replicas() -> None:
+    with Cluster(nodes=3, replicates_topics=True) as cluster:
+        admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+        admin.create_topics([NewTopic("t", 1)])["t"].result(60)
+        wait_until(lambda: len(cluster.partition("t", 0).replicas) == 3)
+        cluster.kill(cluster.leader_of("t", 0))
+        produce(cluster.bootstrap, "t", [b"1"])
+
+
 def test_cluster_process_keeps_ports_and_data_over_a_kill_of_all() -> None:
     with ClusterProcess(nodes=3) as cluster:
         create(cluster.bootstrap, "t")

@@ -294,14 +294,19 @@ def features(client: Client, levels: tuple[str, ...], *, dry_run: bool) -> None:
 
 
 @cluster.group(invoke_without_command=True)
+@json_option
 @client_options
-def voters(client: Client) -> None:
+def voters(client: Client, *, as_json: bool) -> None:
     """Show, add and remove the voters of the quorum."""
     if _has_subcommand():
         return
     from barnabas.cli.cluster_overview import describe
 
-    _show_quorum(describe(client)["quorum"])
+    found = describe(client)["quorum"]
+    if as_json:
+        print_json(found)
+    else:
+        _show_quorum(found)
 
 
 @voters.command("add")

@@ -33,6 +33,7 @@ def serve_group(
     is_pinned: bool,
 ) -> int:
     """Run the nodes until SIGTERM or SIGINT; return the exit code. Raises ConfigError."""
+    from barnabas.server.node_group.group_defaults import hint, topic_defaults
     from barnabas.server.node_group.group_plan import GroupPlanError, plan_group
     from barnabas.server.node_group.group_process import NodeGroup, run_group
     from barnabas.server.node_group.group_voters import latest_voters
@@ -48,12 +49,13 @@ def serve_group(
             data=directory,
             given=given,
             has_file=file is not None,
+            topic_defaults=topic_defaults(directory, count),
             voters=latest_voters(directory),
         )
     except GroupPlanError as error:
         raise CliError(str(error)) from None
     configs = [NodeConfig.load(file, plan.properties(node)) for node in plan.nodes]
-    _print_table(plan)
+    _print_table(plan, None if file is not None else hint(count, plan.shared))
 
     def command(node: PlannedNode, properties: dict[str, str]) -> list[str]:
         line = [sys.executable, "-m", "barnabas", "serve"]
@@ -70,7 +72,7 @@ def serve_group(
     )
 
 
-def _print_table(plan: GroupPlan) -> None:
+def _print_table(plan: GroupPlan, hint: str | None) -> None:
     print_table(
         ("NODE", "ROLES", "CLIENTS", "CONTROLLER", "DIRECTORY"),
         [
@@ -89,4 +91,6 @@ def _print_table(plan: GroupPlan) -> None:
             "All nodes are on this machine: replicas survive the loss of a process, not of the "
             "machine."
         )
+    if hint is not None:
+        click.echo(hint)
     sys.stdout.flush()

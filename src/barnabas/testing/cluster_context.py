@@ -17,7 +17,8 @@ class ClusterContext(ServerContext, Generic[NodeT]):
     """Several nodes of one cluster, by id.
 
     The first three nodes are voters of the quorum. `config` holds properties of all nodes,
-    `node_config` those of one node.
+    `node_config` those of one node. With `replicates_topics` and three or more nodes, a topic that
+    is created without settings has three replicas and `min.insync.replicas=2`.
     """
 
     def __init__(
@@ -28,10 +29,16 @@ class ClusterContext(ServerContext, Generic[NodeT]):
         node_config: Mapping[int, Mapping[str, str]] | None = None,
         *,
         voters: int | None = None,
+        replicates_topics: bool = False,
     ) -> None:
         super().__init__(data)
         self.layout = lay_out(
-            nodes, self.data, voters=voters, config=config, node_config=node_config
+            nodes,
+            self.data,
+            voters=voters,
+            replicates_topics=replicates_topics,
+            config=config,
+            node_config=node_config,
         )
         self.nodes: dict[int, NodeT] = {
             node.node_id: self._make_node(node.directory, self.layout.properties[node.node_id])

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import attrs
 
+from barnabas.server.node_group.group_defaults import replicated_topics
 from barnabas.server.node_group.group_directories import format_group
 from barnabas.server.node_group.group_plan import GroupPlan, PlannedNode, internal_topics
 from barnabas.testing.free_ports import HOST, free_ports
@@ -29,13 +30,14 @@ def lay_out(
     data: Path,
     *,
     voters: int | None = None,
+    replicates_topics: bool = False,
     config: Mapping[str, str] | None = None,
     node_config: Mapping[int, Mapping[str, str]] | None = None,
 ) -> ClusterLayout:
     """Choose ports and format the directories `data`/node-1, `data`/node-2 and so on.
 
     The first `voters` nodes (all, up to three) are controllers too. `config` is for all nodes,
-    `node_config` for one.
+    `node_config` for one. With `replicates_topics`, topics get the values of `serve --nodes`.
     """
     controllers = min(nodes, 3) if voters is None else voters
     ports = free_ports(2 * nodes)
@@ -50,7 +52,8 @@ def lay_out(
         )
         for index in range(nodes)
     ]
-    shared = {**internal_topics(min(nodes, 3)), **(config or {})}
+    topics = replicated_topics(nodes) if replicates_topics else {}
+    shared = {**internal_topics(min(nodes, 3)), **topics, **(config or {})}
     plan = GroupPlan(nodes=planned, shared=shared)
     for _ in format_group(plan, time.time_ns() // 1_000_000):
         pass

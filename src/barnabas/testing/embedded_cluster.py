@@ -14,7 +14,8 @@ class Cluster(ClusterContext[Node]):
     """Several nodes of one cluster in this process, each in a thread with its own event loop.
 
     The first three nodes are voters of the quorum. `config` holds properties of all nodes,
-    `node_config` those of one node. Ports stay over `kill` and `restart`. Without `data` the
+    `node_config` those of one node. With `replicates_topics`, a topic that is created without
+    settings survives the loss of a node. Ports stay over `kill` and `restart`. Without `data` the
     directories are temporary and removed by `close`.
     """
 

@@ -14,6 +14,7 @@ from barnabas.log.checkpoints import META_PROPERTIES, CheckpointError, MetaPrope
 from barnabas.log.file_operations import replace_file
 from barnabas.protocol.errors import ProtocolError
 from barnabas.protocol.types import Uuid
+from barnabas.server.node_group.group_defaults import keep_topic_defaults
 from barnabas.server.node_group.group_plan import GroupPlan, PlannedNode
 from barnabas.server.quorum.quorum_files import format_directory
 
@@ -24,8 +25,9 @@ def format_group(plan: GroupPlan, now_ms: int) -> Iterator[str]:
     """Format the directories that are not formatted; yield a line for each that needs attention.
 
     The initial voters get the same list. When the quorum has already run, a new directory joins it
-    as an observer: an empty log must not vote in the place of the one that is missing. Raises
-    DataDirectoryError when the directories do not belong together, and OSError.
+    as an observer: an empty log must not vote in the place of the one that is missing. The values
+    of new topics are kept when nothing is formatted yet. Raises DataDirectoryError when the
+    directories do not belong together, and OSError.
     """
     found = {node.node_id: _read(node) for node in plan.nodes}
     clusters = {each.cluster_id for each in found.values() if each is not None}
@@ -34,6 +36,8 @@ def format_group(plan: GroupPlan, now_ms: int) -> Iterator[str]:
             "the directories of the nodes belong to different clusters: "
             f"{', '.join(sorted(clusters))}; choose another --data"
         )
+    if not clusters and plan.topic_defaults:
+        keep_topic_defaults(plan.nodes[0].directory.parent, plan.topic_defaults)
     cluster_id = clusters.pop() if clusters else str(Uuid.random())
     voters = None if _has_run(plan) else (_stated_voters(plan) or _new_voters(plan))
     for node in plan.nodes:

@@ -49,10 +49,14 @@ class PlannedNode:
 
 @attrs.frozen(kw_only=True)
 class GroupPlan:
-    """The nodes, and the properties that they share."""
+    """The nodes, and the properties that they share.
+
+    `topic_defaults` are those of new topics; a new group keeps them with its directories.
+    """
 
     nodes: Sequence[PlannedNode]
     shared: Mapping[str, str]
+    topic_defaults: Mapping[str, str] = {}
 
     @property
     def controllers(self) -> list[PlannedNode]:
@@ -84,13 +88,15 @@ def plan_group(
     data: Path,
     given: Mapping[str, str],
     has_file: bool,
+    topic_defaults: Mapping[str, str] | None = None,
     voters: VoterSet | None = None,
 ) -> GroupPlan:
     """Return the plan of `count` nodes; the first one, or the first three, are controllers.
 
     The nodes of `voters`, which existing directories state, are controllers too. `given` are the
     properties of the command line. Without a configuration file, internal topics get a replica on
-    each of up to three nodes. Raises GroupPlanError.
+    each of up to three nodes, and other topics the values of `topic_defaults`. Raises
+    GroupPlanError.
     """
     _check_ports(count, port)
     voters = voters or VoterSet.of()
@@ -110,8 +116,9 @@ def plan_group(
     for name in ("node.id", "process.roles", "listeners", "log.dirs", "advertised.listeners"):
         if name in given:
             raise GroupPlanError(f"--set {name} cannot be used with --nodes: each node has its own")
-    defaults = {} if has_file else internal_topics(min(count, _VOTERS_MAX))
-    return GroupPlan(nodes=nodes, shared={**defaults, **given})
+    topics: Mapping[str, str] = {} if has_file else (topic_defaults or {})
+    defaults = {} if has_file else {**internal_topics(min(count, _VOTERS_MAX)), **topics}
+    return GroupPlan(nodes=nodes, shared={**defaults, **given}, topic_defaults=topics)
 
 
 def _check_ports(count: int, port: int) -> None:
