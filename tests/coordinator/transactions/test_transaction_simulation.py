@@ -53,8 +53,8 @@ Plant = Callable[[pytest.MonkeyPatch], None]
 def a_fence_without_a_new_epoch(patch: pytest.MonkeyPatch) -> None:
     fenced = Transaction.fenced
 
-    def mistaken(self: Transaction, version: int, now_ms: int) -> Transaction:
-        return attrs.evolve(fenced(self, version, now_ms), producer_epoch=self.producer_epoch)
+    def mistaken(self: Transaction, *given: Any, **named: Any) -> Transaction:
+        return attrs.evolve(fenced(self, *given, **named), producer_epoch=self.producer_epoch)
 
     patch.setattr(Transaction, "fenced", mistaken)
 
@@ -128,22 +128,26 @@ def attrs_like(request: Any, **changes: Any) -> Any:
 
 
 def writes_of_stale_producers_let_in(patch: pytest.MonkeyPatch) -> None:
-    def mistaken(self: TransactionShard, transactional_id: str, *_: Any) -> Transaction:
-        return self._of(transactional_id)
-
-    patch.setattr(TransactionShard, "_current", mistaken)
+    patch.setattr(shard_module, "check_current", lambda *_: None)
 
 
 def partitions_added_while_the_outcome_is_written(patch: pytest.MonkeyPatch) -> None:
-    current = TransactionShard._current
+    of = TransactionShard._of
 
-    def mistaken(self: TransactionShard, transactional_id: str, *rest: Any) -> Transaction:
-        present = self._of(transactional_id)
+    def mistaken(self: TransactionShard, transactional_id: str) -> Transaction:
+        present = of(self, transactional_id)
         if present.state.is_prepared:
             return attrs.evolve(present, state=shard_module.ONGOING, partitions=frozenset())
-        return current(self, transactional_id, *rest)
+        return present
 
-    patch.setattr(TransactionShard, "_current", mistaken)
+    add_partitions = TransactionShard.add_partitions
+
+    def mistaken_add(self: TransactionShard, *arguments: Any) -> Output:
+        with patch.context() as during:
+            during.setattr(TransactionShard, "_of", mistaken)
+            return add_partitions(self, *arguments)
+
+    patch.setattr(TransactionShard, "add_partitions", mistaken_add)
 
 
 def guards_that_no_marker_breaks(patch: pytest.MonkeyPatch) -> None:
@@ -212,7 +216,7 @@ def clients_that_repeat_under_a_new_sequence(patch: pytest.MonkeyPatch) -> None:
         (writes_of_stale_producers_let_in, {"T1", "T2", "T3", "T5"}),
         (partitions_added_while_the_outcome_is_written, {"T1", "T2", "T6"}),
         (guards_that_no_marker_breaks, {"T1", "T2", "T5", "T6"}),
-        (late_markers_let_in, {"T1", "T2"}),
+        (late_markers_let_in, {"T1", "T2", "T3"}),
         (a_stable_offset_that_ignores_open_transactions, {"T1", "T2"}),
         (aborted_offsets_that_count, {"T1"}),
         (committed_offsets_that_are_forgotten, {"T1"}),

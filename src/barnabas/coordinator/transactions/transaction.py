@@ -131,14 +131,16 @@ class Transaction:
             client_version=client_version,
         )
 
-    def fenced(self, client_version: int, now_ms: int) -> "Transaction":
+    def fenced(
+        self, client_version: int, now_ms: int, next_producer_id: int = NO_PRODUCER_ID
+    ) -> "Transaction":
         """Abort against the producer, whose epoch is no longer valid."""
         return self._to(
             PREPARE_ABORT,
             now_ms,
             producer_epoch=self.producer_epoch + 1,
             last_producer_epoch=self.producer_epoch if client_version >= TV_2 else NO_EPOCH,
-            next_producer_id=NO_PRODUCER_ID,
+            next_producer_id=next_producer_id,
             client_version=client_version,
         )
 
@@ -160,10 +162,11 @@ class Transaction:
 
         It is never a retry when the last end was of the first version, which bumps no epoch. Kafka
         does not check this, so a fenced producer may continue there with the epoch of its
-        successor.
+        successor. The last epoch, which a time-out may take, is given to no client.
         """
         if producer_id == self.producer_id:
-            return self.producer_epoch == epoch + 1 and self.client_version >= TV_2
+            is_next = self.producer_epoch == epoch + 1
+            return is_next and self.producer_epoch < EPOCH_MAX and self.client_version >= TV_2
         return self.is_retry_over_overflow(producer_id, epoch)
 
     def is_retry_over_overflow(self, producer_id: int, epoch: int) -> bool:

@@ -10,6 +10,8 @@ import logging
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import attrs
+
 from barnabas.coordinator.core.coordinator_output import Decision, DecisionTimers, Output, Token
 from barnabas.coordinator.core.coordinator_timers import Timers
 from barnabas.coordinator.transactions.pending_markers import (
@@ -39,6 +41,7 @@ from barnabas.coordinator.transactions.transaction_state import (
     TV_2,
 )
 from barnabas.coordinator.transactions.transaction_validation import (
+    check_current,
     check_owner,
     concurrent,
     decide_ending,
@@ -108,14 +111,17 @@ class TransactionShard:
         present = self._transactions.get(transactional_id)
         if present is None:
             present = Transaction(transactional_id, _given(fresh_producer_id), timeout_ms)
+        if present.state.is_prepared:  # first: the client may have the producer id that comes next
+            raise concurrent(transactional_id)
         owner: tuple[int, int] | None = None
         if request.producer_id != NO_PRODUCER_ID:
             owner = request.producer_id, request.producer_epoch
             check_owner(present, *owner)
-        if present.state.is_prepared:
-            raise concurrent(transactional_id)
         if present.state is ONGOING:
-            out = self._end(present.fenced(self._transaction_version(), now_ms))
+            version, following_id = self._transaction_version(), NO_PRODUCER_ID
+            if version >= TV_2 and present.is_exhausted:
+                following_id = _given(fresh_producer_id)
+            out = self._end(present.fenced(version, now_ms, next_producer_id=following_id))
             out.reply(token, retry_later())
             return out
         following = self._next_epoch(
@@ -177,7 +183,10 @@ class TransactionShard:
         Raises KafkaError INVALID_REQUEST, INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED, and
         CONCURRENT_TRANSACTIONS while the previous transaction is being ended.
         """
-        present = self._current(transactional_id, producer_id, producer_epoch)
+        present = self._of(transactional_id)
+        if present.state.is_prepared:  # first: the client may have the producer id that comes next
+            raise concurrent(transactional_id)
+        check_current(present, producer_id, producer_epoch)
         added = frozenset(partitions)
         out = Output()
         if present.state is not ONGOING or not added <= present.partitions:
@@ -195,9 +204,12 @@ class TransactionShard:
     ) -> Output:
         """Reply for each partition: NONE in the transaction, else TRANSACTION_ABORTABLE (KIP-890).
 
-        Raises the errors of `add_partitions`.
+        Raises the errors of `add_partitions`, but those of the producer id and epoch come first.
         """
-        present = self._current(transactional_id, producer_id, producer_epoch)
+        present = self._of(transactional_id)
+        check_current(present, producer_id, producer_epoch)
+        if present.state.is_prepared:
+            raise concurrent(transactional_id)
         out = Output()
         out.reply(
             token,
@@ -209,17 +221,6 @@ class TransactionShard:
             },
         )
         return out
-
-    def _current(self, transactional_id: str, producer_id: int, epoch: int) -> Transaction:
-        """Return the transaction of a producer that may continue it. Raises KafkaError."""
-        present = self._of(transactional_id)
-        if present.producer_id != producer_id:
-            raise unmapped(transactional_id, producer_id)
-        if present.producer_epoch != epoch:
-            raise fenced(present, f"epoch {epoch}")
-        if present.state.is_prepared:
-            raise concurrent(transactional_id)
-        return present
 
     def _of(self, transactional_id: str) -> Transaction:
         if not transactional_id:
@@ -362,6 +363,9 @@ class TransactionShard:
                 ErrorCode.TRANSACTIONAL_ID_NOT_FOUND,
                 f"transactional id {transactional_id} is unknown",
             )
+        outstanding = self._outstanding.get(transactional_id)
+        if outstanding is not None:  # only the partitions whose marker is missing
+            present = attrs.evolve(present, partitions=frozenset(outstanding.partitions))
         state: DescribeTransactionsResponse.TransactionState = described(present)
         out = Output()
         out.reply(token, state)

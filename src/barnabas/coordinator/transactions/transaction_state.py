@@ -84,15 +84,15 @@ END, REPEAT, WAIT, INVALID, FENCED = Ending
 COMMIT: Final = True
 ABORT: Final = False
 
-# (state, commits) -> ending, for a request with the epoch of the log.
+# (state, commits) -> ending, for a request with the producer id and the epoch of the log.
 ENDINGS_V1: Final = {
     (EMPTY, COMMIT): INVALID,
     (EMPTY, ABORT): INVALID,
     (ONGOING, COMMIT): END,
     (ONGOING, ABORT): END,
     (PREPARE_COMMIT, COMMIT): WAIT,
-    (PREPARE_COMMIT, ABORT): INVALID,
-    (PREPARE_ABORT, COMMIT): INVALID,
+    (PREPARE_COMMIT, ABORT): WAIT,
+    (PREPARE_ABORT, COMMIT): WAIT,
     (PREPARE_ABORT, ABORT): WAIT,
     (COMPLETE_COMMIT, COMMIT): REPEAT,
     (COMPLETE_COMMIT, ABORT): INVALID,
@@ -102,6 +102,9 @@ ENDINGS_V1: Final = {
 
 # (state, commits, is a retry) -> ending. Each end bumps the epoch. A request with the epoch before
 # the log's is therefore a repeated one, and one with the log's is new.
+#
+# In PrepareCommit and PrepareAbort every request waits before its producer id and epoch count:
+# the producer may have the id already that replaces an exhausted one with the last marker.
 ENDINGS_V2: Final = {
     (EMPTY, COMMIT, False): INVALID,
     (EMPTY, ABORT, False): END,
@@ -111,14 +114,6 @@ ENDINGS_V2: Final = {
     (ONGOING, ABORT, False): END,
     (ONGOING, COMMIT, True): FENCED,
     (ONGOING, ABORT, True): FENCED,
-    (PREPARE_COMMIT, COMMIT, False): FENCED,
-    (PREPARE_COMMIT, ABORT, False): FENCED,
-    (PREPARE_COMMIT, COMMIT, True): WAIT,
-    (PREPARE_COMMIT, ABORT, True): INVALID,
-    (PREPARE_ABORT, COMMIT, False): FENCED,
-    (PREPARE_ABORT, ABORT, False): FENCED,
-    (PREPARE_ABORT, COMMIT, True): INVALID,
-    (PREPARE_ABORT, ABORT, True): WAIT,
     (COMPLETE_COMMIT, COMMIT, False): INVALID,
     (COMPLETE_COMMIT, ABORT, False): END,
     (COMPLETE_COMMIT, COMMIT, True): REPEAT,

@@ -28,10 +28,20 @@ def check_owner(present: Transaction, producer_id: int, epoch: int) -> None:
         raise fenced(present, f"producer id {producer_id}")
 
 
+def check_current(present: Transaction, producer_id: int, epoch: int) -> None:
+    """Raise KafkaError unless the producer has the transactional id."""
+    if present.producer_id != producer_id:
+        raise unmapped(present.transactional_id, producer_id)
+    if present.producer_epoch != epoch:
+        raise fenced(present, f"epoch {epoch}")
+
+
 def decide_ending(present: Transaction, request: EndTxnRequest, *, is_v2: bool) -> Ending:
     """Return the effect of an EndTxn in the present state. Raises INVALID_PRODUCER_ID_MAPPING."""
     producer_id, epoch = request.producer_id, request.producer_epoch
     commit = request.committed
+    if is_v2 and present.state.is_prepared:
+        return WAIT
     over_overflow = is_v2 and present.is_retry_over_overflow(producer_id, epoch)
     if producer_id != present.producer_id and not over_overflow:
         raise unmapped(present.transactional_id, producer_id)

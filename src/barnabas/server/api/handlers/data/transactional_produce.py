@@ -44,7 +44,7 @@ def needed_admission(
             partition = _found(
                 services.replicas, topic, data.index, by_id=version >= _TOPIC_IDS_VERSION
             )
-            if partition is not None and not is_in_transaction(partition, producer_id, epoch):
+            if partition is not None and _needs_verification(partition, producer_id, epoch):
                 unknown.append((partition.topic, data.index))
     if len(producers) > 1:
         raise KafkaError(
@@ -55,6 +55,14 @@ def needed_admission(
         return None
     ((producer_id, epoch),) = producers
     return services.admission(support, transactional_id, producer_id, epoch, unknown)
+
+
+def _needs_verification(partition: "Partition", producer_id: int, epoch: int) -> bool:
+    """True for a first write; one of an old epoch is refused without the coordinator."""
+    entry = partition.log.producers.producers.get(producer_id)
+    if entry is not None and epoch < entry.epoch:
+        return False
+    return not is_in_transaction(partition, producer_id, epoch)
 
 
 def _verifies(services: DataServices) -> bool:
@@ -88,30 +96,21 @@ def check_transactional(
     producer_id, epoch, sequence = producer_of(records)
     if is_in_transaction(partition, producer_id, epoch):
         return
+    producers = partition.log.producers
+    entry = producers.producers.get(producer_id)
+    if entry is not None:  # first: INVALID_PRODUCER_EPOCH ends only the transaction
+        producers.check_epoch(entry, epoch)
     if admission is None:
         if context.version < _ADDS_VERSION and not _verifies(context.services):
             return
-        _check_epoch(partition, producer_id, epoch)
         raise KafkaError(
             ErrorCode.INVALID_TXN_STATE, "Record was not part of an ongoing transaction"
         )
     admission.check_write((partition.topic, partition.partition))
-    if (
-        sequence
-        and admission.support is Support.ADDS
-        and producer_id not in partition.log.producers.producers
-    ):
+    if sequence and admission.support is Support.ADDS and entry is None:
         # An earlier batch was lost, perhaps with a transaction that ended (KAFKA-16308).
         raise KafkaError(
             ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
             f"Invalid sequence number for producer {producer_id}: {sequence}, as the producer "
             "has no state here",
         )
-
-
-def _check_epoch(partition: "Partition", producer_id: int, epoch: int) -> None:
-    """Raise INVALID_PRODUCER_EPOCH, which ends only the transaction, for an old epoch."""
-    producers = partition.log.producers
-    entry = producers.producers.get(producer_id)
-    if entry is not None:
-        producers.check_epoch(entry, epoch)

@@ -85,6 +85,14 @@ async def _commit(
     verifies = services.settings.current.get("transaction.partition.verification.enable")
     asks = verifies or support is Support.ADDS
     asked = (OFFSETS_TOPIC, index)
+
+    def check_epoch() -> None:
+        """Refuse an old epoch first: INVALID_PRODUCER_EPOCH ends only the transaction."""
+        entry = partition.log.producers.producers.get(request.producer_id)
+        if entry is not None:  # the log checks only the epochs of client writes
+            partition.log.producers.check_epoch(entry, request.producer_epoch)
+
+    check_epoch()
     async with AsyncExitStack() as stack:
         admission: Admission | None = None
         if asks and not is_in_transaction(partition, *producer):
@@ -94,16 +102,11 @@ async def _commit(
 
         def check() -> None:
             """Raise when the transaction ended while the commit waited."""
-            is_outside = asks and not is_in_transaction(partition, *producer)
-            if is_outside and admission is not None:
-                code = admission.outcome(asked)
+            check_epoch()
+            if asks and not is_in_transaction(partition, *producer):
+                code = admission.outcome(asked) if admission else ErrorCode.INVALID_TXN_STATE
                 if code is not ErrorCode.NONE:
                     raise KafkaError(code, "the group's offsets are not in the transaction")
-            entry = partition.log.producers.producers.get(request.producer_id)
-            if entry is not None:  # the log checks only the epochs of client writes
-                partition.log.producers.check_epoch(entry, request.producer_epoch)
-            if is_outside and admission is None:
-                raise KafkaError(ErrorCode.INVALID_TXN_STATE, "the transaction has ended")
 
         return await services.groups.commit_transactional_offsets(request, check)
 
