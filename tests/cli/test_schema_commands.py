@@ -1,5 +1,6 @@
 """`barnabas schema`, and values with schemas in `produce` and `consume`."""
 
+import base64
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -195,6 +196,43 @@ def test_values_are_json_here_and_protobuf_in_kafka(barnabas: Barnabas, tmp_path
     assert read.lines == ['{"s":"x"}', '{"n":5,"t":"2026-01-01T00:00:00Z"}']
     against = ("--against-topic", "proto", "--json")
     assert barnabas("schema", "check", "proto-value", str(file), *against).code == 0
+
+
+def test_consume_shows_values_without_schema_as_they_are(barnabas: Barnabas, first: Path) -> None:
+    barnabas("topic", "create", "mixed")
+    avro = ("--value-format", "avro")
+    schema = (*avro, "--value-schema", str(first))
+    raw = ("--format", "json")
+
+    def base64_of(data: bytes) -> bytes:
+        return b'{"value_base64":"%s"}\n' % base64.b64encode(data)
+
+    assert barnabas("produce", "mixed", *schema, stdin=b'{"a":1}\n').code == 0
+    foreign = [b"plain text", b"", b"\x00\x00\x00\x27\x10x", b"\x00\x00\x00\x27\x10y", b"\xff\xfe"]
+    lines = b"".join(base64_of(each) for each in foreign)
+    assert barnabas("produce", "mixed", *raw, stdin=lines).code == 0
+    assert barnabas("produce", "mixed", *schema, stdin=b'{"a":2}\n').code == 0
+    read = barnabas("consume", "mixed", "-b", "-e", *avro, "--json")
+    assert read.code == 0
+    values = [json.loads(line) for line in read.lines]
+    assert [values[0]["value"], values[-1]["value"]] == ['{"a":1}', '{"a":2}']
+    shown = [
+        base64.b64decode(each["value_base64"]) if "value_base64" in each else each["value"].encode()
+        for each in values[1:-1]
+    ]
+    assert shown == foreign
+    notes = read.err.splitlines()
+    assert "mixed-0 offset 1" in notes[0]
+    assert sum("10000" in note for note in notes) == 1
+    assert notes[-1] == "barnabas: 5 values were not decoded and are shown as they are"
+
+
+def test_consume_without_registry_stops(barnabas: Barnabas, first: Path) -> None:
+    barnabas("topic", "create", "lonely")
+    schema = ("--value-format", "avro", "--value-schema", str(first))
+    assert barnabas("produce", "lonely", *schema, stdin=b'{"a":1}\n').code == 0
+    options = ("-b", "-e", "--value-format", "avro", "--registry", "http://127.0.0.1:1")
+    assert barnabas("consume", "lonely", *options).code == 3
 
 
 def test_values_are_checked_against_a_json_schema(barnabas: Barnabas, tmp_path: Path) -> None:

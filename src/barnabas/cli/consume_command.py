@@ -104,16 +104,18 @@ def consume(client: Client, *, value_format: ValueFormat, **options: Any) -> Non
         isolation_level=f"read_{options['isolation']}",
         fetch_wait_max_ms=100,
     )
-    decode = value_format.decoder()
+    decoder = value_format.decoder()
     reading = _Reading(client, consumer, wanted)
     # On SIGTERM a member commits and leaves its group.
     signal.signal(signal.SIGTERM, _terminate)
     try:
         with _output(options["output"]) as out:
             reading.begin()
-            _copy(reading, lambda entry: write(decode(entry)), out)
+            _copy(reading, lambda e: write(decoder.decode(e) if decoder else e), out)
     finally:
         consumer.close()
+        if decoder is not None:
+            decoder.report()
 
 
 def _terminate(number: int, _: object) -> None:

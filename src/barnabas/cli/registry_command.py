@@ -41,7 +41,7 @@ _UNUSABLE = 2
     "--client-config",
     "file",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Properties of the Kafka client: TLS, SASL, timeouts.",
+    help="Properties of the Kafka client (TLS, SASL, timeouts) and of the HTTP listener.",
 )
 @click.option(
     "--topic", default="_schemas", show_default=True, help="The topic that holds the schemas."
@@ -71,13 +71,17 @@ def registry(
 ) -> int:
     """Run a schema registry until it is interrupted."""
     from barnabas.client import ClientConfig
-    from barnabas.http import ListenAddress, MissingPackageError
+    from barnabas.config import properties_file
+    from barnabas.http import HTTP_PROPERTIES, ListenAddress, MissingPackageError
     from barnabas.http.optional_packages import require
 
     try:
         require("the schema registry")
         address = ListenAddress.parse(listen)
-        client = ClientConfig.load(file, {"bootstrap.servers": bootstrap})
+        given = properties_file.read(file) if file is not None else {}
+        http = {name: given.pop(name) for name in HTTP_PROPERTIES if name in given}
+        options = options.with_properties(http)
+        client = ClientConfig.from_properties({**given, "bootstrap.servers": bootstrap})
     except (ConfigError, MissingPackageError) as error:
         raise CliError(str(error), _UNUSABLE) from None
     from barnabas.client import ClientError

@@ -32,6 +32,10 @@ class RegistryRefusalError(ServiceRefusalError):
         self.details = details
 
 
+class UnusableSchemaError(CliError):
+    """A schema of the registry does not serve to encode or decode values."""
+
+
 class RegistryClient(ServiceClient):
     """Requests to one registry."""
 
@@ -61,6 +65,7 @@ class RegistryClient(ServiceClient):
         """Return the codec of a schema as the registry answers it."""
         from barnabas.registry.payloads.payload_codecs import (
             PayloadError,
+            PayloadLibraryError,
             PayloadSchema,
             codec_of,
         )
@@ -70,8 +75,10 @@ class RegistryClient(ServiceClient):
         references = tuple(self.reference_texts(schema, serialized=is_serialized).items())
         try:
             return codec_of(PayloadSchema(schema_type, schema["schema"], references), message)
-        except PayloadError as error:
+        except PayloadLibraryError as error:
             raise CliError(str(error)) from None
+        except PayloadError as error:
+            raise UnusableSchemaError(str(error)) from None
 
     def reference_texts(self, schema: dict[str, Any], *, serialized: bool) -> dict[str, str]:
         """Return the texts of direct and transitive references by name, dependencies first."""

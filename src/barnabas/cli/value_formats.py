@@ -14,6 +14,8 @@ from barnabas.cli.command_errors import CliError
 from barnabas.cli.registry_requests import (
     TYPES,
     RegistryClient,
+    RegistryRefusalError,
+    UnusableSchemaError,
     registry_options,
     schema_body,
     subject_path,
@@ -25,6 +27,11 @@ if TYPE_CHECKING:
 
     from barnabas.cli.record_formats import Entry
     from barnabas.registry.payloads.payload_codecs import PayloadCodec
+
+
+_NOT_FOUND = 404
+_REASONS_MAX = 20
+"""Reasons reported on stderr: broken values may each have another one."""
 
 
 @attrs.frozen
@@ -76,40 +83,75 @@ class ValueFormat:
             )
         return found["id"], self.registry.codec(known, self.message)
 
-    def decoder(self) -> Callable[[Entry], Entry]:
-        """Return a function that decodes the value of a record to JSON, or leaves it as it is.
+    def decoder(self) -> ValueDecoder | None:
+        """Return what decodes values to JSON by the schemas that they name, if that is wanted."""
+        return None if self.kind is None else ValueDecoder(self.registry)
 
-        The schema is the one that each value names.
-        """
-        if self.kind is None:
-            return lambda entry: entry
+
+class ValueDecoder:
+    """Decodes values by the schemas that they name; other values stay as they are.
+
+    A topic may hold values without schema, such as those of another producer: they must not end the
+    reading of the rest. The first value of each reason is reported on stderr, and their number at
+    the end.
+    """
+
+    def __init__(self, registry: RegistryClient) -> None:
+        self._registry = registry
+        self._codecs: dict[int | str, PayloadCodec | str] = {}
+        self._reported: set[str] = set()
+        self._undecoded = 0
+
+    def decode(self, entry: Entry) -> Entry:
+        """Return a record with its value as JSON, or as it is."""
         from barnabas.registry.payloads.payload_codecs import PayloadError
         from barnabas.registry.payloads.wire_framing import FramingError, split_payload
 
-        codecs: dict[int | str, PayloadCodec] = {}
+        if entry.value is None:
+            return entry
+        try:
+            found = split_payload(entry.value, entry.headers)
+            codec = self._codec(found.guid or found.schema_id or 0)
+            if isinstance(codec, str):
+                return self._undecodable(entry, codec)
+            value = codec.decode(found.data)
+        except (FramingError, PayloadError) as error:
+            return self._undecodable(entry, str(error))
+        text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+        return entry._replace(value=text.encode())
 
-        def decode(entry: Entry) -> Entry:
-            if entry.value is None:
-                return entry
-            try:
-                found = split_payload(entry.value, entry.headers)
-                name = found.guid or found.schema_id or 0
-                if name not in codecs:
-                    codecs[name] = self._codec(name)
-                value = codecs[name].decode(found.data)
-            except (FramingError, PayloadError) as error:
-                place = f"{entry.topic}-{entry.partition} offset {entry.offset}"
-                raise CliError(f"{place}: {error}") from None
-            text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-            return entry._replace(value=text.encode())
+    def report(self) -> None:
+        """Write the number of values that were not decoded to stderr, if there are any."""
+        if self._undecoded:
+            values = "1 value was" if self._undecoded == 1 else f"{self._undecoded} values were"
+            shown = "is shown as it is" if self._undecoded == 1 else "are shown as they are"
+            click.echo(f"barnabas: {values} not decoded and {shown}", err=True)
 
-        return decode
+    def _undecodable(self, entry: Entry, reason: str) -> Entry:
+        self._undecoded += 1
+        if reason not in self._reported and len(self._reported) < _REASONS_MAX:
+            self._reported.add(reason)
+            place = f"{entry.topic}-{entry.partition} offset {entry.offset}"
+            click.echo(f"barnabas: {place} is not decoded: {reason}", err=True)
+        return entry
 
-    def _codec(self, name: int | str) -> PayloadCodec:
+    def _codec(self, name: int | str) -> PayloadCodec | str:
+        """Return the codec of a schema, or why there is none."""
+        if name not in self._codecs:
+            self._codecs[name] = self._found(name)
+        return self._codecs[name]
+
+    def _found(self, name: int | str) -> PayloadCodec | str:
         kind = "ids" if isinstance(name, int) else "guids"
-        return self.registry.codec(
-            self.registry.ask("GET", f"/schemas/{kind}/{name}", format="serialized")
-        )
+        try:
+            schema = self._registry.ask("GET", f"/schemas/{kind}/{name}", format="serialized")
+            return self._registry.codec(schema)
+        except RegistryRefusalError as error:
+            if error.status != _NOT_FOUND:
+                raise
+            return str(error)
+        except UnusableSchemaError as error:
+            return str(error)
 
 
 def value_format_option(*, with_schema: bool) -> Callable[..., Any]:

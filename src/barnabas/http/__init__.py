@@ -16,7 +16,9 @@ from barnabas.http.asgi import Application, Body, ErrorBody, json_error
 from barnabas.http.authentication import principal_of
 from barnabas.http.http_host import HttpStartError, bind_listener, serve_app
 from barnabas.http.http_settings import (
+    HTTP_PROPERTIES,
     BearerSettings,
+    CrossOrigin,
     HttpOptions,
     HttpSettings,
     HttpTls,
@@ -25,9 +27,11 @@ from barnabas.http.http_settings import (
 from barnabas.http.optional_packages import MissingPackageError
 
 __all__ = [
+    "HTTP_PROPERTIES",
     "Application",
     "BearerSettings",
     "Body",
+    "CrossOrigin",
     "ErrorBody",
     "HttpOptions",
     "HttpSettings",

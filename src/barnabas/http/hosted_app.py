@@ -28,7 +28,7 @@ from barnabas.http.authentication import (
     AuthenticationFailedError,
     principal_of,
 )
-from barnabas.http.body_limit import BodyTooLargeError, limited
+from barnabas.http.body_limit import BodyTooLargeError, BodyTooSlowError, limited, timed
 from barnabas.http.host_metrics import HostMetrics
 
 logger = logging.getLogger(__name__)
@@ -96,13 +96,15 @@ class HostedApp:
             else:
                 if self._authentication is not None:
                     await self._authentication.authenticate(scope)
-                body = limited(scope, receive, self._body_bytes_max)
+                body = limited(scope, timed(receive), self._body_bytes_max)
                 await self._app(scope, body, exchange.send)
         except AuthenticationFailedError as error:
             challenges = self._authentication.challenges if self._authentication else []
             await self._refuse(exchange, 401, str(error), challenges)
         except BodyTooLargeError as error:
             await self._refuse(exchange, 413, str(error), [_CLOSE])
+        except BodyTooSlowError as error:
+            await self._refuse(exchange, 408, str(error), [_CLOSE])
         except Exception:
             logger.exception("request failed method=%s path=%s", scope["method"], _path(scope))
             if not exchange.is_complete:  # some frameworks answer before they raise

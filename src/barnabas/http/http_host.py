@@ -19,7 +19,13 @@ from barnabas.config import ConfigError
 from barnabas.http.asgi import Application, ErrorBody, json_error
 from barnabas.http.authentication import Authentication, Credentials
 from barnabas.http.hosted_app import HostedApp, always_ready
-from barnabas.http.http_settings import HttpOptions, HttpSettings, HttpTls, ListenAddress
+from barnabas.http.http_settings import (
+    CrossOrigin,
+    HttpOptions,
+    HttpSettings,
+    HttpTls,
+    ListenAddress,
+)
 from barnabas.http.optional_packages import require
 
 if TYPE_CHECKING:
@@ -74,6 +80,7 @@ async def serve_app(
         not_ready=not_ready,
         error_body=error_body,
     )
+    application = _cross_origin(hosted, options.cross_origin)
     config = _hypercorn_config(options.tls)
     listening = bind_listener(settings.listen) if listener is None else listener
     _warn_open_access(settings)
@@ -81,9 +88,27 @@ async def serve_app(
     url = f"{options.scheme}://{ListenAddress(settings.listen.host, port)}"
     config.bind = [f"fd://{listening.detach()}"]
     async with trio.open_nursery() as nursery:
-        await nursery.start(partial(run, hosted, config, shutdown_trigger=stop))
+        await nursery.start(partial(run, application, config, shutdown_trigger=stop))
         logger.info("serving http url=%s", url)
         task_status.started(url)
+
+
+def _cross_origin(app: Application, rules: CrossOrigin) -> Application:
+    """Return the application with answers that pages of other origins may read.
+
+    A browser sends no credentials with its preflight, so that is answered before all checks.
+    """
+    if not rules.origins:
+        return app
+    from starlette.middleware.cors import CORSMiddleware
+
+    return CORSMiddleware(
+        app,
+        allow_origins=rules.origins,
+        allow_methods=rules.methods,
+        allow_headers=rules.headers,
+        expose_headers=rules.exposed,
+    )
 
 
 def _warn_open_access(settings: HttpSettings) -> None:

@@ -1,5 +1,6 @@
 """Settings of the HTTP host: where it listens, TLS, authentication, limits."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
@@ -8,7 +9,15 @@ import attrs
 from barnabas.config import ConfigError
 
 BODY_BYTES_MAX: Final = 1 << 20
+_BODY_BYTES_MOST: Final = 1 << 30
+BODY_BYTES_PROPERTY: Final = "barnabas.http.body.max.bytes"
 _PORT_MAX: Final = 65535
+_ORIGIN: Final = "access.control.allow.origin"
+_METHODS: Final = "access.control.allow.methods"
+_HEADERS: Final = "access.control.allow.headers"
+_EXPOSED: Final = "access.control.expose.headers"
+HTTP_PROPERTIES: Final = (BODY_BYTES_PROPERTY, _ORIGIN, _METHODS, _HEADERS, _EXPOSED)
+"""Properties that a file of a command may have for its HTTP listener."""
 
 
 @attrs.frozen
@@ -60,6 +69,39 @@ class BearerSettings:
 
 
 @attrs.frozen
+class CrossOrigin:
+    """The origins whose pages may read answers (CORS), as Confluent's services configure them.
+
+    Methods and headers are by default those of Jetty's filter. Cookies and other credentials that
+    a browser adds by itself are never allowed.
+    """
+
+    origins: tuple[str, ...] = ()
+    methods: tuple[str, ...] = ("GET", "POST", "HEAD")
+    headers: tuple[str, ...] = ("X-Requested-With", "Content-Type", "Accept", "Origin")
+    exposed: tuple[str, ...] = ()
+
+    @classmethod
+    def from_properties(cls, properties: Mapping[str, str]) -> "CrossOrigin":
+        """Return the rules that properties describe. Raises ConfigError."""
+        lists = {
+            name: tuple(
+                part.strip() for part in properties.get(name, "").split(",") if part.strip()
+            )
+            for name in (_ORIGIN, _METHODS, _HEADERS, _EXPOSED)
+        }
+        given = [name for name in (_METHODS, _HEADERS, _EXPOSED) if lists[name]]
+        if given and not lists[_ORIGIN]:
+            raise ConfigError(f"{given[0]} needs {_ORIGIN}: the origins that it is for, or *")
+        return cls(
+            lists[_ORIGIN],
+            lists[_METHODS] or cls().methods,
+            lists[_HEADERS] or cls().headers,
+            lists[_EXPOSED],
+        )
+
+
+@attrs.frozen
 class HttpOptions:
     """All settings of the host except its address."""
 
@@ -69,6 +111,18 @@ class HttpOptions:
     bearer: BearerSettings | None = None
     body_bytes_max: int = BODY_BYTES_MAX
     logs_requests: bool = True
+    cross_origin: CrossOrigin = attrs.field(factory=CrossOrigin)
+
+    def with_properties(self, properties: Mapping[str, str]) -> "HttpOptions":
+        """Return the options with those that properties set. Raises ConfigError."""
+        text = properties.get(BODY_BYTES_PROPERTY, str(self.body_bytes_max)).strip()
+        if not (text.isascii() and text.isdecimal() and 0 < int(text) <= _BODY_BYTES_MOST):
+            raise ConfigError(
+                f"Invalid value {text} for {BODY_BYTES_PROPERTY}: it must be from 1 to "
+                f"{_BODY_BYTES_MOST}"
+            )
+        rules = CrossOrigin.from_properties(properties)
+        return attrs.evolve(self, body_bytes_max=int(text), cross_origin=rules)
 
     @property
     def scheme(self) -> str:

@@ -9,6 +9,8 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
+from barnabas.registry.formats.json_text import json_fault
+
 T = TypeVar("T")
 
 INT_MAX = 2**31 - 1
@@ -138,7 +140,7 @@ def read_json(body: bytes) -> Any:
     except RecursionError:
         raise MalformedJsonError("JSON is nested too deeply") from None
     except ValueError as error:
-        raise MalformedJsonError(f"Invalid JSON: {error}") from None
+        raise MalformedJsonError(f"Invalid JSON: {json_fault(error)}") from None
     return value
 
 

@@ -15,6 +15,7 @@ class RegistryError(Exception):
         self.message = message
         # Reasons as data, for answers that carry more than a sentence.
         self.details: list[dict[str, object]] = []
+        self.headers: dict[str, str] = {}
 
 
 def subject_not_found(subject: str) -> RegistryError:
@@ -112,6 +113,16 @@ def invalid_compatibility_level(level: str) -> RegistryError:
         42203,
         f"Invalid compatibility level '{level}'. Valid values: NONE, BACKWARD, FORWARD, "
         "FULL, BACKWARD_TRANSITIVE, FORWARD_TRANSITIVE, and FULL_TRANSITIVE",
+    )
+
+
+def misnamed_compatibility_level() -> RegistryError:
+    """Return the error for a level under the name that answers give it."""
+    return RegistryError(
+        422,
+        42203,
+        "Invalid compatibility level: requests name it 'compatibility', only answers name it "
+        "'compatibilityLevel'",
     )
 
 

@@ -14,6 +14,7 @@ from barnabas.registry.core.registry_errors import (
     invalid_mode,
     invalid_rule_set,
     invalid_subject,
+    misnamed_compatibility_level,
     no_subject_config,
     no_subject_mode,
     operation_not_permitted,
@@ -73,6 +74,8 @@ def set_config(state: RegistryState, subject: str | None, fields: JsonFields) ->
     """Decide a change: a field that is absent keeps its value, null clears it."""
     _check_subject(subject)
     level = fields.text("compatibility")
+    if level is None and fields.raw("compatibilityLevel") is not None:
+        raise misnamed_compatibility_level()
     if level is not None and level.upper() not in LEVELS:
         raise invalid_compatibility_level(level)
     _check_writable(state, subject)

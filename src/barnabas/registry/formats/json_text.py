@@ -8,6 +8,7 @@ characters as upper-case ``\\u001F``, all other characters as they are, no space
 import json
 import math
 import re
+import sys
 from collections.abc import Callable
 from decimal import Decimal, InvalidOperation
 from typing import Any, TypeGuard
@@ -59,8 +60,19 @@ def read_json(text: str, *, comments: bool = False, exact: bool = False) -> Any:
         return json.loads(text, parse_float=read_fraction, parse_constant=_refuse_constant)
     except SchemaError:
         raise
-    except (ValueError, RecursionError) as error:
-        raise SchemaError(f"not valid JSON: {error}") from error
+    except ValueError as error:
+        raise SchemaError(f"not valid JSON: {json_fault(error)}") from error
+    except RecursionError as error:
+        raise SchemaError("not valid JSON: nested too deep") from error
+
+
+def json_fault(error: ValueError) -> str:
+    """Return in one line what `json.loads` found wrong."""
+    if isinstance(error, json.JSONDecodeError):
+        return str(error)
+    if isinstance(error, UnicodeError):
+        return "the text is not UTF-8"
+    return f"a number has more than {sys.get_int_max_str_digits()} digits"
 
 
 def _measured(text: str, comments: bool) -> str:

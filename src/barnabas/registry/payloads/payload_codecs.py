@@ -20,6 +20,10 @@ class PayloadError(ValueError):
     """A value does not fit its schema."""
 
 
+class PayloadLibraryError(PayloadError):
+    """The library of a schema type is not installed."""
+
+
 @attrs.frozen
 class PayloadSchema:
     """A schema as a codec needs it. References are (name, text), dependencies first.
@@ -63,10 +67,13 @@ def codec_of(schema: PayloadSchema, message: str | None = None) -> PayloadCodec:
                 return ProtobufCodec(schema, message)
             case other:
                 raise PayloadError(f"unknown schema type {other}")
-    except TypeError as error:
-        raise PayloadError(f"the schema cannot be used: {error}") from None
+    except PayloadError:
+        raise
     except ImportError as error:
-        raise PayloadError(f"{error.name} is missing: pip install 'barnabas[registry]'") from None
+        missing = f"{error.name} is missing: pip install 'barnabas[registry]'"
+        raise PayloadLibraryError(missing) from None
+    except Exception as error:  # the libraries have no common type of their errors
+        raise PayloadError(f"the schema cannot be used: {_reason(error)}") from None
 
 
 class AvroCodec(PayloadCodec):

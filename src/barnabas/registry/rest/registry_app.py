@@ -31,6 +31,8 @@ ACCEPTED_TYPES = (*ANSWERED_TYPES, "application/octet-stream")
 _NO_CACHE = "no-cache, no-store, must-revalidate"
 _HANDLERS = (subject_handlers, schema_handlers, settings_handlers)
 
+_DOCUMENT = ["openapi.json"]
+
 # Segments after which the next one may be an alias.
 _ALIASED = "subjects"
 
@@ -106,14 +108,14 @@ class RegistryApp:
         media_type = _answer_type(request)
         raw_path: bytes = request.scope.get("raw_path") or request.url.path.encode()
         segments = split_path(raw_path.partition(b"?")[0].decode("latin-1"))
-        if segments == ["openapi.json"] and request.method in ("GET", "HEAD"):
+        if segments == _DOCUMENT and request.method in ("GET", "HEAD"):
             return _json_answer(openapi_document(ROUTES), 200, "application/json")
         query = list(request.query_params.multi_items()) if request.scope["query_string"] else []
         segments, query = in_context(segments, query)
         method = "GET" if request.method == "HEAD" else request.method
         route, places = self._routes.find(method, segments)
         if route is None:
-            raise self._unknown(segments)
+            return self._without_route(method, segments)
         body = await _read_body(request)
         if self._backend.not_ready is not None:
             raise RegistryError(503, 50001, self._backend.not_ready)
@@ -124,10 +126,18 @@ class RegistryApp:
             return await self._write(request, route, call, media_type)
         return _shown(await self._read(route, call), 200, media_type)
 
-    def _unknown(self, segments: list[str]) -> RegistryError:
-        if self._routes.methods(segments):
-            return RegistryError(405, 405, "HTTP 405 Method Not Allowed")
-        return RegistryError(404, 404, "HTTP 404 Not Found")
+    def _without_route(self, method: str, segments: list[str]) -> Response:
+        """Answer OPTIONS. Raises RegistryError (404, 405) for other methods."""
+        methods = {"GET"} if segments == _DOCUMENT else set(self._routes.methods(segments))
+        if not methods:
+            raise RegistryError(404, 404, "HTTP 404 Not Found")
+        methods |= {"OPTIONS", "HEAD"} if "GET" in methods else {"OPTIONS"}
+        headers = {"Allow": ", ".join(sorted(methods))}
+        if method == "OPTIONS":
+            return Response(headers=headers)
+        error = RegistryError(405, 405, "HTTP 405 Method Not Allowed")
+        error.headers = headers
+        raise error
 
     async def _read(self, route: RestRoute, call: RestCall) -> Any:
         """Return the answer of a handler; what is missing may only be missing here so far."""
@@ -203,6 +213,7 @@ def _error_answer(error: RegistryError) -> Response:
     if error.details:
         answer["details"] = error.details
     response = _json_answer(answer, error.status, CONTENT_TYPE)
+    response.headers.update(error.headers)
     if error.status == 503:
         response.headers["Retry-After"] = "1"
     return response
