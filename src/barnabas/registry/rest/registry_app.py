@@ -45,6 +45,8 @@ class ForwardRequest:
     target: str
     headers: Mapping[str, str]
     body: bytes
+    is_repeatable: bool
+    """True when it may be sent to two leaders."""
 
 
 @attrs.frozen
@@ -154,7 +156,7 @@ class RegistryApp:
     ) -> Response:
         answer = await self._backend.submit(
             lambda: route.handler(call),
-            _forwarded(request, call.body),
+            _forwarded(request, route, call.body),
             was_forwarded=request.headers.get("x-forward", "").lower() == "true",
         )
         headers = {"Cache-Control": _NO_CACHE}
@@ -165,13 +167,14 @@ class RegistryApp:
         return _shown(answer.answer, answer.status, media_type)
 
 
-def _forwarded(request: Request, body: bytes) -> ForwardRequest:
+def _forwarded(request: Request, route: RestRoute, body: bytes) -> ForwardRequest:
     raw_path: bytes = request.scope.get("raw_path") or request.url.path.encode()
     query: bytes = request.scope.get("query_string", b"")
     target = raw_path.partition(b"?")[0] + (b"?" + query if query else b"")
     kept = ("content-type", "accept", "authorization")
     headers = {name: request.headers[name] for name in kept if name in request.headers}
-    return ForwardRequest(request.method, target.decode("latin-1"), headers, body)
+    text = target.decode("latin-1")
+    return ForwardRequest(request.method, text, headers, body, route.is_repeatable)
 
 
 def _answer_type(request: Request) -> str:

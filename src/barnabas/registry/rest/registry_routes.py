@@ -34,6 +34,11 @@ class RestRoute:
     segments: tuple[str, ...] = attrs.field(init=False)
     """The segments of the path; places are in braces."""
 
+    @property
+    def is_repeatable(self) -> bool:
+        """True when a write that was done before changes nothing and gets the same answer."""
+        return self.method == "PUT" or self.path == "/subjects/{subject}/versions"
+
     @segments.default  # pyright: ignore[reportAttributeAccessIssue, reportUntypedFunctionDecorator]
     def _path_segments(self) -> tuple[str, ...]:
         return tuple(segment for segment in self.path.split("/") if segment)

@@ -74,6 +74,9 @@ class LeaderConnections:
         except (trio.TooSlowError, OSError, trio.BrokenResourceError, h11.ProtocolError) as error:
             await connection.close()
             raise ForwardError(f"{self.address.url}: {error!r}", is_sent=True) from None
+        except trio.Cancelled:
+            await connection.close()
+            raise
         if connection.is_reusable and len(self._idle) < _IDLE_MAX:
             self._idle.append(connection)
         else:

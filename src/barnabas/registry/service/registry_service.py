@@ -15,7 +15,11 @@ from barnabas.registry.core.schema_requests import Decision
 from barnabas.registry.core.topic_records import NoopKey, RecordError, TopicRecord
 from barnabas.registry.rest.registry_app import ForwardAnswer, ForwardRequest
 from barnabas.registry.service.election_protocol import InstanceAddress
-from barnabas.registry.service.leader_forwarding import ForwardError, LeaderConnections
+from barnabas.registry.service.leader_forwarding import (
+    ForwardError,
+    LeaderAnswer,
+    LeaderConnections,
+)
 from barnabas.registry.service.leadership import Leadership
 from barnabas.registry.service.schemas_topic import SchemasTopic
 
@@ -24,6 +28,8 @@ logger = logging.getLogger(__name__)
 # How long a write waits for a leader, an election included.
 _LEADER_TIMEOUT_S = 15.0
 _CATCH_UP_TIMEOUT_S = 5.0
+_REPLAY_TIMEOUT_S = 30.0
+"""How long a write waits for records before it; a reader that hangs must not block all writes."""
 _RETRY_S = 0.2
 
 _TOO_LARGE = (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE)
@@ -130,7 +136,8 @@ class RegistryService:
             if not self._has_taken_over:
                 await self._topic.append([TopicRecord(NoopKey(), None)])
                 self._has_taken_over = True
-            await self._topic.wait_replayed(await self._topic.end())
+            with trio.fail_after(_REPLAY_TIMEOUT_S):
+                await self._topic.wait_replayed(await self._topic.end())
             await self._repair()
             decision = decide()
             if not decision.records:
@@ -151,6 +158,32 @@ class RegistryService:
             logger.warning("repairing topic records=%d", len(repairs))
             await self._topic.append(repairs)
 
+    async def _ask_while_leading(
+        self, connections: LeaderConnections, request: ForwardRequest
+    ) -> LeaderAnswer | ForwardError:
+        """Return the answer of the leader, or why there is none: another one may lead now."""
+        headers = {**request.headers, "x-forward": "true"}
+        url = connections.address.url
+        outcome: LeaderAnswer | ForwardError = ForwardError(
+            f"{url} did not answer before another instance became the leader", is_sent=True
+        )
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._end_with_leader, connections.address, nursery.cancel_scope)
+            try:
+                outcome = await connections.ask(
+                    request.method, request.target, headers, request.body
+                )
+            except ForwardError as error:
+                outcome = error
+            nursery.cancel_scope.cancel()
+        return outcome
+
+    async def _end_with_leader(self, leader: InstanceAddress, scope: trio.CancelScope) -> None:
+        """Cancel the scope when another instance leads; while there is no leader, it may return."""
+        while self._leadership.leader in (None, leader):
+            await self._leadership.changed()
+        scope.cancel()
+
     async def _forward(
         self, leader: InstanceAddress, request: ForwardRequest
     ) -> ForwardAnswer | None:
@@ -162,15 +195,12 @@ class RegistryService:
             if self._connections is not None:
                 await self._connections.close()
             self._connections = LeaderConnections(leader, self._tls)
-        headers = {**request.headers, "x-forward": "true"}
-        try:
-            answer = await self._connections.ask(
-                request.method, request.target, headers, request.body
-            )
-        except ForwardError as error:
-            if not error.is_sent:
+        answer = await self._ask_while_leading(self._connections, request)
+        if isinstance(answer, ForwardError):
+            is_deposed = self._leadership.leader not in (None, leader)
+            if not answer.is_sent or (is_deposed and request.is_repeatable):
                 return None
-            raise RegistryError(500, 50003, f"Forwarding to the leader failed: {error}") from None
+            raise RegistryError(500, 50003, f"Forwarding to the leader failed: {answer}")
         if answer.status == 500 and b'"error_code":50004' in answer.body:
             return None
         return ForwardAnswer(answer.status, answer.body)
