@@ -1,4 +1,4 @@
-"""Requests that no route, reader or setting takes: statuses, `Allow`, and texts of our own."""
+"""Requests that no route, reader or setting takes: statuses, `Allow`, and texts."""
 
 from typing import Any
 
