@@ -5,6 +5,9 @@
 #                 (its two parts: compat-clients with the clusters, and compat-pipelines)
 #   make compat-stalls   the same while its processes are paused at random, as on a busy machine
 #   make compat-kafka   the same suite against Apache Kafka 4.3.0, which validates the suite
+#   make compat-suites   whole test suites of franz-go, kafka-python and aiokafka, and Kafka's Java
+#                 tools, on three nodes (SECONDS=60 ARGS="--server barnabas kafka --suites java");
+#                 make compat-franz: those of franz-go alone
 #   make compat-rust   build Rust's client of schema registries, and run its test (2 minutes)
 #   make bench    measurements, compared with Apache Kafka when Java and Maven are installed
 #   make sim-mistakes   search for the planted mistakes of the cluster; make sim-coverage
@@ -42,6 +45,9 @@ CONNECTORS := .cache/connectors/.fetched
 JDBC_SINK := .cache/jdbc-sink/.fetched
 NODE := .cache/node/.fetched
 GO := .cache/go/.built
+FRANZ := .cache/franz/.built
+KAFKA_PYTHON := .cache/kafka-python/.fetched
+AIOKAFKA := .cache/aiokafka/.fetched
 RUST := .cache/rust/.built
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 PIP_ENV := PIP_ROOT_USER_ACTION=ignore
@@ -64,7 +70,8 @@ SEEDS ?= 10000
 SIZE_MB ?= 50
 WORKERS ?= 2
 
-.PHONY: run test lint style types unit downloads compat compat-stalls compat-clients compat-pipelines compat-kafka compat-rust bench \
+.PHONY: run test lint style types unit downloads compat compat-stalls compat-clients compat-pipelines compat-kafka compat-rust \
+  compat-suites compat-franz bench \
   bench-pipeline bench-scale docs fuzz soak sim \
   sim-mistakes sim-coverage \
   registry-soak bench-registry connect-oracle streams-parity ladder ladder-short ladder-partitions bench-nodes \
@@ -91,23 +98,29 @@ unit: $(DEV)
 	$(BIN)/python -m pytest tests -n $(WORKERS) $(ARGS)
 
 # What `make compat` fetches beside Python packages. It needs no .venv, so .ci/run fetches during the tests.
-downloads: $(JARS) $(FLINK) $(CONNECTORS) $(NODE) $(GO)
+downloads: $(JARS) $(FLINK) $(CONNECTORS) $(NODE) $(GO) $(FRANZ)
 
 # Both parts wait more than they compute, so they run at the same time. Code 5: ARGS selects no test.
-compat: $(DEV) $(SPARK) $(JARS) $(FLINK) $(CONNECTORS) $(NODE) $(GO)
+compat: $(DEV) $(SPARK) $(JARS) $(FLINK) $(CONNECTORS) $(NODE) $(GO) $(FRANZ) $(KAFKA_PYTHON)
 	$(MAKE) --no-print-directory --output-sync=line -j2 compat-clients compat-pipelines
 
 compat-stalls: $(DEV)
 	$(BIN)/python -m compat_tests.stalls $(MAKE) --no-print-directory compat
 
-compat-clients: $(DEV) $(SPARK) $(JARS) $(FLINK) $(NODE) $(GO)
+compat-clients: $(DEV) $(SPARK) $(JARS) $(FLINK) $(NODE) $(GO) $(FRANZ) $(KAFKA_PYTHON)
 	$(COMPAT) compat_tests --ignore=$(PIPELINE_TESTS) $(ARGS) || test $$? -eq 5
 
 compat-pipelines: $(DEV) $(SPARK) $(JARS) $(CONNECTORS)
 	$(COMPAT) $(PIPELINE_TESTS) $(ARGS) || test $$? -eq 5
 
-compat-kafka: $(DEV) $(SPARK) $(JARS) $(FLINK) $(NODE) $(GO)
+compat-kafka: $(DEV) $(SPARK) $(JARS) $(FLINK) $(NODE) $(GO) $(FRANZ) $(KAFKA_PYTHON)
 	$(BIN)/python -m pytest compat_tests --server kafka --size-mb $(SIZE_MB) $(ARGS)
+
+compat-suites: $(DEV) $(JARS) $(FRANZ) $(KAFKA_PYTHON) $(AIOKAFKA)
+	$(BIN)/python -m compat_tests.clients --seconds $(SECONDS) $(ARGS)
+
+compat-franz: $(DEV) $(JARS) $(FRANZ)
+	$(BIN)/python -m compat_tests.clients --suites kgo kadm $(ARGS)
 
 compat-rust: $(DEV) $(RUST)
 	$(BIN)/python -m pytest compat_tests/test_registry_other_clients.py -k rust $(ARGS)
@@ -255,6 +268,35 @@ $(GO): $(wildcard compat_tests/go/*)
 	  mkdir -p $(@D) && (cd compat_tests/go && $(FETCH) go mod download && \
 	    go build -o $(CURDIR)/$(@D)/registryclients .) && touch $@; \
 	else echo "go not found (Debian: apt install golang): skipping what needs compat_tests/go"; fi
+
+# franz-go's own tests, from the Go module proxy. They run in the folders of their sources.
+$(FRANZ): $(wildcard compat_tests/clients/franz/*)
+	@if command -v go >/dev/null; then \
+	  mkdir -p $(@D) && cd compat_tests/clients/franz && \
+	  { $(FETCH) go mod download || \
+	    { echo "franz-go's modules could not be fetched: check the network, GOPROXY, and go (1.26)"; exit 1; }; } && \
+	  for package in kgo kadm; do \
+	    go test -c -o $(CURDIR)/$(@D)/$$package.test github.com/twmb/franz-go/pkg/$$package && \
+	    go list -f '{{.Dir}}' github.com/twmb/franz-go/pkg/$$package \
+	      >$(CURDIR)/$(@D)/$$package.folder || exit 1; \
+	  done && touch $(CURDIR)/$@; \
+	else echo "go not found (Debian: apt install golang): skipping the suites of franz-go"; fi
+
+# The tests in the source distribution of the version that the client's own tests have.
+$(KAFKA_PYTHON): requirements-dev.txt | $(DEV)
+	@rm -rf $(@D) && mkdir -p $(@D) && \
+	{ $(FETCH) $(BIN)/python -m pip download --quiet --disable-pip-version-check --no-deps \
+	    --no-binary kafka-python --dest $(@D) "$$(grep '^kafka-python==' $<)" || \
+	  { echo "kafka-python could not be fetched: check the network and pip's index"; exit 1; }; } && \
+	tar xzf $(@D)/*.tar.gz -C $(@D) --strip-components 1 && rm -rf $(@D)/kafka && touch $@
+
+# aiokafka's tests are in its repository only, so only `make compat-suites` fetches them.
+$(AIOKAFKA): requirements-dev.txt
+	@rm -rf $(@D) && mkdir -p $(@D) && \
+	if git clone --quiet --depth 1 --branch "v$$(sed -n 's/^aiokafka==//p' $<)" \
+	    https://github.com/aio-libs/aiokafka $(@D)/sources; then \
+	  mv $(@D)/sources/tests $(@D)/tests && rm -rf $(@D)/sources && touch $@; \
+	else echo "https://github.com/aio-libs/aiokafka cannot be reached: skipping aiokafka's suite"; fi
 
 # 200 crates: two minutes of two cores, so only `make compat-rust` builds them.
 $(RUST): $(wildcard compat_tests/rust/* compat_tests/rust/src/*)

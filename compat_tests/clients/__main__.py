@@ -1,0 +1,111 @@
+"""`python -m compat_tests.clients`: run whole suites of clients on three nodes; print a table.
+
+Each suite has a new cluster. The exit status is 1 when a test fails that passes on Apache Kafka.
+"""
+
+import argparse
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from compat_tests import jars
+from compat_tests.clients import franz_suites, java_tools, python_suites
+from compat_tests.clients.known_failures import KNOWN, unexpected
+from compat_tests.clients.outcomes import Outcome, Result, counts, failures
+from compat_tests.clients.three_nodes import three_nodes
+from compat_tests.cluster.clusters import CLUSTERS, TrialCluster
+
+_RECORDS_PER_SECOND = 1000
+_SUITE_TIMEOUT_S = 3600.0
+
+
+@dataclass(frozen=True)
+class Extent:
+    """Numbers of records of the suites that have a length."""
+
+    kgo_records: int
+    java_records: int
+
+
+@dataclass(frozen=True)
+class Suite:
+    """One suite: how it runs, why it cannot, and the partitions of automatic topics."""
+
+    run: Callable[[TrialCluster, Extent], list[Outcome]]
+    missing: Callable[[], str | None]
+    partitions: int = 4
+
+
+def _franz(package: str) -> Suite:
+    def run(cluster: TrialCluster, extent: Extent) -> list[Outcome]:
+        return franz_suites.run(
+            package, cluster.bootstrap, records=extent.kgo_records, timeout_s=_SUITE_TIMEOUT_S
+        )
+
+    return Suite(run, franz_suites.missing)
+
+
+def _kafka_python(cluster: TrialCluster, _: Extent) -> list[Outcome]:
+    return python_suites.run_kafka_python(cluster.addresses[1], timeout_s=_SUITE_TIMEOUT_S)
+
+
+def _aiokafka(cluster: TrialCluster, _: Extent) -> list[Outcome]:
+    return python_suites.run_aiokafka(cluster.addresses[1], timeout_s=_SUITE_TIMEOUT_S)
+
+
+def _java(cluster: TrialCluster, extent: Extent) -> list[Outcome]:
+    return java_tools.run(cluster.bootstrap, extent.java_records)
+
+
+SUITES: Mapping[str, Suite] = {
+    "kgo": _franz("kgo"),
+    "kadm": _franz("kadm"),
+    "kafka-python": Suite(_kafka_python, python_suites.missing_kafka_python),
+    "aiokafka": Suite(_aiokafka, python_suites.missing_aiokafka, partitions=2),
+    "java": Suite(_java, jars.missing),
+}
+
+
+def _run(name: str, server: str, extent: Extent) -> list[Outcome] | None:
+    """Run a suite on one kind of server; return None when it cannot run here."""
+    suite = SUITES[name]
+    if reason := suite.missing():
+        print(f"skipping {name}: {reason}", flush=True)
+        return None
+    with three_nodes(server, suite.partitions) as cluster:
+        outcomes = suite.run(cluster, extent)
+    seconds = sum(each.seconds for each in outcomes if "/" not in each.name)
+    print(f"{name} on {server}: {counts(outcomes)}, {seconds:.0f} s of tests", flush=True)
+    return outcomes
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m compat_tests.clients")
+    parser.add_argument("--server", nargs="+", choices=CLUSTERS, default=["barnabas"])
+    parser.add_argument("--suites", nargs="+", choices=SUITES, default=list(SUITES))
+    parser.add_argument("--records", type=int, default=50_000, help="records of kgo's tests")
+    parser.add_argument("--seconds", type=int, default=60, help="length of Java's tools")
+    arguments = parser.parse_args()
+    extent = Extent(arguments.records, arguments.seconds * _RECORDS_PER_SECOND)
+    rows: list[str] = []
+    wrong: list[str] = []
+    for name in arguments.suites:
+        cells: list[str] = []
+        for server in arguments.server:
+            outcomes = _run(name, server, extent)
+            cells.append(counts(outcomes) if outcomes is not None else "-")
+            for each in outcomes or []:
+                if each.result is Result.FAILED and each.name in KNOWN:
+                    print(f"  known: {each.name}: {KNOWN[each.name]}")
+            if failed := unexpected(outcomes or []):
+                wrong.append(f"{name} on {server}:\n{failures(failed)}")
+        rows.append(f"| {name} | {' | '.join(cells)} |")
+    print(f"\n| suite | {' | '.join(arguments.server)} |")
+    print(f"| --- |{' --- |' * len(arguments.server)}", *rows, sep="\n")
+    if wrong:
+        print("\nTests that are not known to fail:", *wrong, sep="\n")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

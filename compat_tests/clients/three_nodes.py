@@ -1,0 +1,23 @@
+"""The clusters that the suites run on, with properties that the suites' own brokers have."""
+
+from compat_tests.cluster.clusters import BarnabasCluster, KafkaCluster, TrialCluster
+
+_CONFIG = {
+    "default.replication.factor": "3",
+    "group.initial.rebalance.delay.ms": "0",
+    "group.min.session.timeout.ms": "1000",
+}
+
+
+def three_nodes(kind: str, partitions: int = 4) -> TrialCluster:
+    """Return three nodes of "barnabas" or "kafka", not yet started.
+
+    Topics that are created automatically have this number of partitions and three replicas.
+    """
+    config = {**_CONFIG, "num.partitions": str(partitions)}
+    if kind == "kafka":
+        return KafkaCluster(config)
+    cluster = BarnabasCluster(config)
+    for node_id, node in cluster.processes.nodes.items():
+        node.config["advertised.listeners"] = f"PLAINTEXT://{cluster.addresses[node_id]}"
+    return cluster
