@@ -38,6 +38,20 @@ def busy_quorum(seed: int) -> Simulation:
     return prepare(seed, 10, options=options)
 
 
+def eager_copier(seed: int) -> Simulation:
+    """Return a cluster in which a producer begins each transaction right after the previous one."""
+    options = replicated(
+        10,
+        partitions=1,
+        producer_pause_ms=20,
+        copiers=1,
+        copier_pause_ms=0,
+        transaction_version=2,
+        is_unclean=False,
+    )
+    return prepare(seed, 10, options=options, faults=[])
+
+
 def busy_partition(seed: int) -> Simulation:
     """Return a cluster with one partition whose replicas lead in turn, and fall behind."""
     chance = random.Random(f"busy partition {seed}")

@@ -41,7 +41,7 @@ from tests.cluster.replication import (
 )
 from tests.coordinator.transactions import transaction_mistakes, transaction_simulation
 from tests.server.coordinators import coordinator_mistakes, moving_coordinator
-from tests.simulation import cluster_scenarios
+from tests.simulation import admission_mistakes, cluster_scenarios
 from tests.simulation.planting import Plant, substituted
 
 COUNT = 44
@@ -93,6 +93,7 @@ OLD_VOTERS = _scenario("whole cluster, old voter", cluster_scenarios.old_voters)
 DELETED = _scenario("whole cluster, deleted records", cluster_scenarios.deleted_records)
 THROTTLED = _scenario("whole cluster, throttles", cluster_scenarios.throttled_replicas)
 MOVING = _scenario("whole cluster, moving controllers", cluster_scenarios.moving_controllers)
+EAGER = _scenario("whole cluster, eager copier", cluster_scenarios.eager_copier)
 UPGRADED = _scenario("whole cluster, kraft upgrade", cluster_scenarios.upgraded_quorum)
 
 
@@ -286,7 +287,7 @@ MISTAKES: tuple[Mistake, ...] = (
             CONTROLLER, "PID", 5, 8),
     Mistake(38, "a marker of a deposed coordinator is written",
             transaction_mistakes.write_markers_of_deposed_coordinators,
-            TRANSACTIONS, "T1 T2 T6", 129, 150),
+            TRANSACTIONS, "T1 T2 T6", 314, 211),
     Mistake(38, "the error of a marker counts as success",
             transaction_mistakes.take_failed_markers_as_written,
             TRANSACTIONS, "T1 T2 T6", 2, 2),
@@ -395,6 +396,9 @@ MISTAKES: tuple[Mistake, ...] = (
     Mistake(None, "kraft.version is upgraded without the directories of the voters",
             voter_mistakes.upgrade_without_directories,
             UPGRADED, "KV", 0, 1),
+    Mistake(None, "a first write is refused by its guard before the coordinator's answer",
+            admission_mistakes.look_at_one_guard_first,
+            EAGER, "C1", 1, 4),
 )
 # fmt: on
 

@@ -89,6 +89,8 @@ class SeedOptions:
     """The pause between deletions of the first records of a partition, 0 for none."""
     throttle_bytes: int = 0
     """The rate of throttled replication in bytes a second, 0 for no throttles."""
+    copier_pause_ms: int = 50
+    """The pause of a copier between its transactions."""
     has_voter_upkeep: bool = False
     """True when controllers join the voters by themselves, and have another address each life."""
     upgrades_kraft: bool = False

@@ -1,6 +1,7 @@
 """Transactional copies of a simulation: their topics and clients, and what must hold at the end.
 
 T1  what was read with read_committed is copied exactly once and in order, with its offsets
+C1  a producer that is not fenced gets no error that its client takes as fatal
 T6  every transaction has ended: the last stable offset is the high watermark
 """
 
@@ -45,6 +46,7 @@ class TransactionWorkload:
                 _COPIER_NUMBER + 10 * partition + copy,
                 CopyJob(source=source, target=COPY_TOPIC, partition=partition),
                 options.transaction_version,
+                options.copier_pause_ms,
             )
             for partition in self._copied
             for copy in range(options.copiers)
@@ -77,6 +79,9 @@ class TransactionWorkload:
         if leaders is None:
             return
         self._invariants.check_end(leaders)
+        if self._options.copiers == 1:  # several with one transactional id fence each other
+            for copier in self.copiers:
+                require(not copier.fatal_errors, "C1", f"{copier.fatal_errors[:3]}")
         for (topic, number), leader in leaders.items():
             log = self._invariants.disks[leader].get(topic, number)
             if log is not None and topic != TRANSACTION_TOPIC:

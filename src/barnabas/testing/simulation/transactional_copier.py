@@ -29,6 +29,7 @@ from barnabas.testing.simulation.coordinator_calls import (
     FetchOffsets,
     Producer,
 )
+from barnabas.testing.simulation.fatal_errors import FATAL_ERRORS
 from barnabas.testing.simulation.read_committed import visible_records
 from barnabas.testing.simulation.scripted_client import (
     Script,
@@ -44,8 +45,8 @@ TRANSACTION_TIMEOUT_MS: Final = 10_000
 _READ_COMMITTED: Final = 1
 _RETRY_MS: Final = 100
 _BATCH_MAX: Final = 100
-_PAUSE_MS: Final = 50
 _ATTEMPTS: Final = 5
+_LATE_MS: Final = 30_000
 
 FetchTopic = OffsetFetchRequest.OffsetFetchRequestTopics
 
@@ -67,12 +68,19 @@ class CopyJob:
 class TransactionalCopier(ScriptedClient):
     """One copier; `version` is its version of transactions (KIP-890)."""
 
-    def __init__(self, cluster: SimCluster, number: int, job: CopyJob, version: int) -> None:
+    def __init__(
+        self, cluster: SimCluster, number: int, job: CopyJob, version: int, pause_ms: int
+    ) -> None:
         super().__init__(cluster, number)
+        self._pause_ms = pause_ms
         self._job = job
         self._version = version
         self.committed = 0
         self.errors: dict[str, int] = {}
+        self.fatal_errors: list[str] = []
+        self._request = ""
+        self._excused_until_ms = 0
+        self._began_ms = 0
 
     def script(self) -> Script:
         """Copy until stopped, with a new epoch after each failure."""
@@ -84,7 +92,22 @@ class TransactionalCopier(ScriptedClient):
             except KafkaError as error:
                 name = error.code.name
                 self.errors[name] = self.errors.get(name, 0) + 1
+                self._note_failure(error.code)
                 yield Sleep(self.random.randrange(20, 4 * _RETRY_MS))
+
+    def _note_failure(self, code: ErrorCode) -> None:
+        """Note an error that ends a producer, unless the coordinator may have fenced it.
+
+        A transaction times out, and an InitProducerId without a response may arrive later.
+        """
+        now_ms = self.process.now_ms
+        if self._request == "InitProducerId" and code is ErrorCode.NETWORK_EXCEPTION:
+            self._excused_until_ms = now_ms + _LATE_MS
+        is_overdue = now_ms - self._began_ms > TRANSACTION_TIMEOUT_MS
+        if is_overdue or now_ms < self._excused_until_ms:
+            return
+        if code in FATAL_ERRORS.get(self._request, ()):
+            self.fatal_errors.append(f"{self._request} {code.name} at {now_ms} ms")
 
     # Steps
 
@@ -92,12 +115,14 @@ class TransactionalCopier(ScriptedClient):
         request = InitProducerIdRequest(
             transactional_id=self._job.name, transaction_timeout_ms=TRANSACTION_TIMEOUT_MS
         )
+        self._request = "InitProducerId"
         response = yield from self.call_coordinator(self._job.name, request)
         _check(response.error_code)
         return Producer(self._job.name, response.producer_id, response.producer_epoch)
 
     def _committed_offset(self) -> Script:
         job = self._job
+        self._request = "OffsetFetch"
         wanted = FetchTopic(name=job.source, partition_indexes=[job.partition])
         group = FetchGroup(group_id=job.name, topics=[wanted])
         fetched = yield from self.call_coordinator(job.name, FetchOffsets(group))
@@ -109,11 +134,13 @@ class TransactionalCopier(ScriptedClient):
     def _copy(self, producer: Producer, offset: int) -> Script:
         sequence = 0
         while not self.is_stopped:
+            self._request = "Fetch"
             records, following = yield from self._poll(offset)
             if not records:
                 offset = following
                 yield Sleep(_RETRY_MS)
                 continue
+            self._began_ms = self.process.now_ms
             if self._version < TV_2:
                 yield from self._add_partitions(producer)
             yield from self._produce(producer, sequence, records)
@@ -122,7 +149,7 @@ class TransactionalCopier(ScriptedClient):
             sequence = 0 if is_new else sequence + len(records)
             offset = following
             self.committed += 1
-            yield Sleep(_PAUSE_MS)
+            yield Sleep(self._pause_ms)
 
     def _poll(self, offset: int) -> Script:
         """Return at most a hundred records from an offset on, and the offset after them."""
@@ -155,6 +182,7 @@ class TransactionalCopier(ScriptedClient):
         return found, end
 
     def _add_partitions(self, producer: Producer) -> Script:
+        self._request = "AddPartitionsToTxn"
         partitions = (self._job.target, self._job.partition), self._offsets_partition()
         yield from self.call_coordinator(
             producer.transactional_id, AddPartitions(producer, partitions, 0)
@@ -176,6 +204,7 @@ class TransactionalCopier(ScriptedClient):
             base_sequence=sequence,
             is_transactional=True,
         )
+        self._request = "Produce"
         adds = self._version >= TV_2
         request = SimProduce(job.target, job.partition, bytes(batch), -1, 5_000, job.name, adds)
         for _ in range(_ATTEMPTS):
@@ -187,6 +216,7 @@ class TransactionalCopier(ScriptedClient):
         raise KafkaError(ErrorCode.REQUEST_TIMED_OUT)
 
     def _commit_offset(self, producer: Producer, offset: int) -> Script:
+        self._request = "TxnOffsetCommit"
         job, request = self._job, TxnOffsetCommitRequest
         partition = request.TxnOffsetCommitRequestPartition(
             partition_index=job.partition, committed_offset=offset
@@ -208,6 +238,7 @@ class TransactionalCopier(ScriptedClient):
 
     def _end(self, producer: Producer) -> Script:
         """Commit, or abort and fail; return the producer of the next transaction."""
+        self._request = "EndTxn"
         is_commit = self.random.random() < 0.9
         request = EndTxnRequest(
             transactional_id=producer.transactional_id,
