@@ -10,6 +10,7 @@
 #                 make compat-franz: those of franz-go alone
 #   make compat-rust   build Rust's client of schema registries, and run its test (2 minutes)
 #   make bench    measurements, compared with Apache Kafka when Java and Maven are installed
+#   make sim-shells     the server's own quorum in a simulation (SECONDS=60 SEED=n)
 #   make sim-mistakes   search for the planted mistakes of the cluster; make sim-coverage
 #   make ladder-short   faults of three nodes under load, each once (minutes)
 #   make ladder   the same repeatedly, beside three Apache Kafka nodes (SECONDS=3600)
@@ -73,7 +74,7 @@ WORKERS ?= 2
 .PHONY: run test lint style types unit downloads compat compat-stalls compat-clients compat-pipelines compat-kafka compat-rust \
   compat-suites compat-franz bench \
   bench-pipeline bench-scale docs fuzz soak sim \
-  sim-mistakes sim-coverage \
+  sim-shells sim-mistakes sim-coverage \
   registry-soak bench-registry connect-oracle streams-parity ladder ladder-short ladder-partitions bench-nodes \
   ladder-mistakes soak-cluster soak-jdbc soak-lake compat-delta compat-iceberg compat-growth clean
 
@@ -190,6 +191,10 @@ soak-pipelines: $(DEV) $(SPARK)
 
 sim: $(DEV)
 	PYTHONHASHSEED=0 $(BIN)/python -m barnabas.testing.simulation --seconds $(SECONDS) \
+	  $(if $(SEED),--seed $(SEED)) $(ARGS)
+
+sim-shells: $(DEV)
+	PYTHONHASHSEED=0 $(BIN)/python -m barnabas.testing.simulation.shell_world --seconds $(SECONDS) \
 	  $(if $(SEED),--seed $(SEED)) $(ARGS)
 
 connect-oracle: $(DEV) $(JARS)

@@ -10,7 +10,7 @@ import secrets
 import socket
 from collections.abc import Generator
 from contextlib import contextmanager
-from typing import Final, TypeVar, cast
+from typing import Final, Protocol, TypeVar, cast
 
 import trio
 
@@ -57,7 +57,7 @@ class _Waiter:
 
     def __init__(self) -> None:
         self.is_sent = False
-        self.event = trio.Event()
+        self.event = tasks.event()
         self.outcome: Message | ConnectionFailureError | None = None
 
     def settle(self, outcome: Message | ConnectionFailureError) -> None:
@@ -65,19 +65,79 @@ class _Waiter:
         self.event.set()
 
 
+class ByteStream(Protocol):
+    """The two directions of a connection; the errors are trio's."""
+
+    async def send_all(self, data: bytes, /) -> None:
+        """Send bytes. Raises BrokenResourceError when the connection was reset."""
+        ...
+
+    async def receive_some(self, max_bytes: int | None = None, /) -> bytes | bytearray:
+        """Return what has arrived, b"" at the end. Raises BrokenResourceError."""
+        ...
+
+    async def aclose(self) -> None:
+        """Close the connection."""
+        ...
+
+
+class Sockets:
+    """The sockets of the system; a simulation has its own in their place."""
+
+    async def connect(self, address: Address, config: ClientConfig) -> ByteStream:
+        """Connect to an address, with TLS where the configuration asks for it.
+
+        Raises BrokerRefusedError when no process listens there, and other ConnectionFailureErrors.
+        """
+        try:
+            stream = await trio.open_tcp_stream(
+                address.host, address.port, local_address=local_address.get()
+            )
+        except OSError as error:
+            failure = BrokerRefusedError if _is_refused(error) else BrokerGoneError
+            raise failure(address, _connect_reason(error)) from None
+        except UnicodeError:  # a label of the host name is empty or too long
+            raise BrokerGoneError(address, "the host name is invalid") from None
+        if config.receive_buffer_bytes > 0:
+            stream.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, config.receive_buffer_bytes)
+        if config.tls is None:
+            return stream
+        import ssl
+
+        from barnabas.client.client_tls import tls_context
+
+        try:
+            secure = trio.SSLStream(
+                stream, tls_context(config.tls), server_hostname=address.host, https_compatible=True
+            )
+            await secure.do_handshake()
+        except trio.BrokenResourceError as error:
+            await trio.aclose_forcefully(stream)
+            cause = error.__cause__
+            if isinstance(cause, ssl.SSLError):
+                raise TlsError(address, f"TLS handshake failed: {cause.reason or cause}") from None
+            raise BrokerGoneError(
+                address, "the connection was reset in the TLS handshake"
+            ) from None
+        except BaseException:
+            await trio.aclose_forcefully(stream)
+            raise
+        return secure
+
+
 class BrokerConnection:
     """A connection that is ready for requests; made by `open_connection`."""
 
-    def __init__(self, address: Address, config: ClientConfig, stream: trio.abc.Stream) -> None:
+    def __init__(self, address: Address, config: ClientConfig, stream: ByteStream) -> None:
         self.address = address
         self.versions = ApiTable({})
         self._config = config
         self._stream = stream
         self._exchange = WireExchange(config.client_id, config.max_response_bytes)
         self._waiting: dict[int, _Waiter] = {}
-        self._sending = trio.Lock()
+        self._sending = tasks.lock()
         self._failure: ConnectionFailureError | None = None
-        self._reader = trio.CancelScope()
+        self._reader = tasks.cancel_scope()
         self._answers = 0
         self._opening_answers = 0
         self._expires_at = float("inf")
@@ -86,7 +146,7 @@ class BrokerConnection:
     @property
     def is_usable(self) -> bool:
         """True when new requests may be sent: the connection is open and its session lasts."""
-        return self._failure is None and trio.current_time() < self._expires_at
+        return self._failure is None and tasks.current_time() < self._expires_at
 
     @property
     def is_idle(self) -> bool:
@@ -114,8 +174,8 @@ class BrokerConnection:
     ) -> R:
         limit = self._config.request_timeout_s if timeout_s is None else timeout_s
         waiter = _Waiter()
-        await trio.sleep_until(self._throttled_until)
-        with trio.move_on_after(limit) as scope:
+        await tasks.sleep_until(self._throttled_until)
+        with tasks.move_on_after(limit) as scope:
             await self._send(request, version, waiter)
             await waiter.event.wait()
         if scope.cancelled_caught:
@@ -150,12 +210,10 @@ class BrokerConnection:
         """Hold further requests back when the broker asks for it (KIP-219)."""
         throttle_ms = getattr(response, "throttle_time_ms", 0)
         if throttle_ms > 0:
-            until = trio.current_time() + throttle_ms / 1000
+            until = tasks.current_time() + throttle_ms / 1000
             self._throttled_until = max(self._throttled_until, until)
 
-    async def read_responses(
-        self, task_status: "trio.TaskStatus[None]" = trio.TASK_STATUS_IGNORED
-    ) -> None:
+    async def read_responses(self, task_status: tasks.TaskStatus = tasks.IGNORED) -> None:
         """Hand responses out until the connection ends; never raises a failure of it."""
         try:
             with self._reader:
@@ -168,7 +226,7 @@ class BrokerConnection:
             self._fail(MalformedResponseError(self.address, f"malformed response: {error}"))
         finally:
             self.close()
-            await trio.aclose_forcefully(self._stream)
+            await _close_at_once(self._stream)
 
     def _closed_reason(self) -> str:
         """Return why the broker may have closed the connection."""
@@ -243,7 +301,7 @@ class BrokerConnection:
             token = await trio.to_thread.run_sync(exchange.respond, response.auth_bytes)
             if response.session_lifetime_ms > 0:
                 lifetime_s = response.session_lifetime_ms / 1000 * _SESSION_SHARE
-                self._expires_at = trio.current_time() + lifetime_s
+                self._expires_at = tasks.current_time() + lifetime_s
 
     async def _authenticate_step(self, token: bytes) -> SaslAuthenticateResponse:
         request = SaslAuthenticateRequest(auth_bytes=token)
@@ -254,6 +312,13 @@ class BrokerConnection:
         return response
 
 
+async def _close_at_once(stream: ByteStream) -> None:
+    """Close a stream without waiting for its peer."""
+    with tasks.cancel_scope() as scope:
+        scope.cancel()
+        await stream.aclose()
+
+
 async def open_connection(
     address: Address, config: ClientConfig, nursery: tasks.Nursery
 ) -> BrokerConnection:
@@ -262,7 +327,7 @@ async def open_connection(
     Raises ConnectionFailureError, AuthenticationError, and ConfigError for unusable TLS settings.
     """
     with _within(config.connect_timeout_s, address, "no connection"):
-        stream = await _connect(address, config)
+        stream = await tasks.local(Sockets).connect(address, config)
     connection = BrokerConnection(address, config, stream)
     await nursery.start(connection.read_responses)
     try:
@@ -276,45 +341,10 @@ async def open_connection(
 @contextmanager
 def _within(limit_s: float, address: Address, what: str) -> Generator[None, None, None]:
     try:
-        with trio.fail_after(limit_s):
+        with tasks.fail_after(limit_s):
             yield
-    except trio.TooSlowError:
+    except tasks.TimeIsUpError:
         raise BrokerSilentError(address, f"{what} within {limit_s:g} s") from None
-
-
-async def _connect(address: Address, config: ClientConfig) -> trio.abc.Stream:
-    try:
-        stream = await trio.open_tcp_stream(
-            address.host, address.port, local_address=local_address.get()
-        )
-    except OSError as error:
-        failure = BrokerRefusedError if _is_refused(error) else BrokerGoneError
-        raise failure(address, _connect_reason(error)) from None
-    except UnicodeError:  # a label of the host name is empty or too long
-        raise BrokerGoneError(address, "the host name is invalid") from None
-    if config.receive_buffer_bytes > 0:
-        stream.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, config.receive_buffer_bytes)
-    if config.tls is None:
-        return stream
-    import ssl
-
-    from barnabas.client.client_tls import tls_context
-
-    try:
-        secure = trio.SSLStream(
-            stream, tls_context(config.tls), server_hostname=address.host, https_compatible=True
-        )
-        await secure.do_handshake()
-    except trio.BrokenResourceError as error:
-        await trio.aclose_forcefully(stream)
-        cause = error.__cause__
-        if isinstance(cause, ssl.SSLError):
-            raise TlsError(address, f"TLS handshake failed: {cause.reason or cause}") from None
-        raise BrokerGoneError(address, "the connection was reset in the TLS handshake") from None
-    except BaseException:
-        await trio.aclose_forcefully(stream)
-        raise
-    return secure
 
 
 def _connect_reason(error: OSError) -> str:

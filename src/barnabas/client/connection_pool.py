@@ -4,13 +4,12 @@ A lane keeps requests that wait long (a fetch, a join) out of the way of others:
 one request of a connection at a time.
 """
 
-import random
+from random import Random
 from typing import NamedTuple
 
 from barnabas import tasks
-from barnabas.client.broker_connection import open_connection
+from barnabas.client.broker_connection import BrokerConnection, open_connection
 from barnabas.client.client_config import ClientConfig
-from barnabas.client.connection_types import Connect, Connection
 from barnabas.client.core.retry_backoff import Backoff
 from barnabas.client.failures import Address, ConnectionFailureError
 
@@ -25,7 +24,7 @@ class _Slot:
 
     def __init__(self) -> None:
         self.opening = tasks.lock()
-        self.connection: Connection | None = None
+        self.connection: BrokerConnection | None = None
 
 
 class _Attempts:
@@ -39,10 +38,7 @@ class _Attempts:
 class ConnectionPool:
     """Connections that stay open until they fail; their reader tasks run in `nursery`."""
 
-    def __init__(
-        self, config: ClientConfig, nursery: tasks.Nursery, connect: Connect = open_connection
-    ) -> None:
-        self._connect = connect
+    def __init__(self, config: ClientConfig, nursery: tasks.Nursery) -> None:
         self._config = config
         self._nursery = nursery
         self._slots: dict[_Key, _Slot] = {}
@@ -54,7 +50,7 @@ class ConnectionPool:
         attempts = self._attempts.get(address)
         return attempts.failures if attempts is not None else 0
 
-    async def connection(self, address: Address, lane: str = "") -> Connection:
+    async def connection(self, address: Address, lane: str = "") -> BrokerConnection:
         """Return an open connection, after the backoff where the last attempts failed.
 
         Raises ConnectionFailureError or AuthenticationError when it cannot be opened.
@@ -70,14 +66,14 @@ class ConnectionPool:
                 current.close()
             return slot.connection
 
-    async def _open(self, address: Address) -> Connection:
+    async def _open(self, address: Address) -> BrokerConnection:
         attempts = self._attempts.setdefault(address, _Attempts())
         await tasks.sleep_until(attempts.retry_at)
         try:
-            connection = await self._connect(address, self._config, self._nursery)
+            connection = await open_connection(address, self._config, self._nursery)
         except ConnectionFailureError:
             attempts.failures += 1
-            delay_s = self._backoff.delay_s(attempts.failures, random.random())
+            delay_s = self._backoff.delay_s(attempts.failures, tasks.local(Random).random())
             attempts.retry_at = tasks.current_time() + delay_s
             raise
         self._attempts.pop(address, None)

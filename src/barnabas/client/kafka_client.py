@@ -12,9 +12,9 @@ from typing import Final, TypeVar
 
 import trio
 
+from barnabas.client.broker_connection import BrokerConnection
 from barnabas.client.client_config import ClientConfig
 from barnabas.client.connection_pool import ConnectionPool
-from barnabas.client.connection_types import Connection
 from barnabas.client.core.metadata_cache import (
     LeaderHint,
     MetadataCache,
@@ -184,7 +184,7 @@ class KafkaClient:
         if code.retriable and not learned:
             self.metadata.forget_leader(topic, partition)
 
-    async def connection_to_coordinator(self, group: str, lane: str) -> Connection:
+    async def connection_to_coordinator(self, group: str, lane: str) -> BrokerConnection:
         """Return an open connection to a group's coordinator. Raises KafkaError."""
         address = self._coordinators.get(group)
         if address is None:

@@ -3,6 +3,7 @@
 import base64
 import binascii
 import os
+from collections.abc import Callable
 from typing import Final, Self
 
 
@@ -32,12 +33,12 @@ class Uuid(bytes):
         return cls(value)
 
     @classmethod
-    def random(cls) -> Self:
+    def random(cls, random_bytes: Callable[[int], bytes] = os.urandom) -> Self:
         """Return a new UUID of version 4 whose text does not begin with a dash, which would look
         like an option.
         """
         while True:
-            value = bytearray(os.urandom(16))
+            value = bytearray(random_bytes(16))
             value[6] = value[6] & 0x0F | 0x40
             value[8] = value[8] & 0x3F | 0x80
             uuid = cls(bytes(value))

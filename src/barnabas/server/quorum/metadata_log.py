@@ -153,6 +153,11 @@ class MetadataLog:
             return None
 
     @property
+    def log_start_offset(self) -> int:
+        """The offset of the first record; the snapshots contain what was before."""
+        return self._log.log_start_offset
+
+    @property
     def size_bytes(self) -> int:
         """The size of the log, without snapshots."""
         return self._log.size_bytes

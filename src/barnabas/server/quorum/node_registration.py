@@ -1,8 +1,10 @@
 """The registrations of this process as a broker and as a controller."""
 
 from collections.abc import Callable, Iterable
+from random import Random
 from typing import Any
 
+from barnabas import tasks
 from barnabas.cluster.broker.broker_identity import NO_EPOCH, BrokerIdentity
 from barnabas.cluster.controller.controller import LocalBroker
 from barnabas.cluster.metadata.feature_levels import REGISTERED
@@ -18,7 +20,7 @@ class NodeRegistration:
 
     def __init__(self, setup: QuorumSetup) -> None:
         self._setup = setup
-        self._incarnation_id = Uuid.random()
+        self._incarnation_id = Uuid.random(tasks.local(Random).randbytes)
 
     @property
     def local_broker(self) -> LocalBroker:

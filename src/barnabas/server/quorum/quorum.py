@@ -9,9 +9,9 @@ The broker registers over the controller channel, as a broker on its own would.
 """
 
 import logging
-import random
 from collections.abc import Awaitable, Callable
 from functools import cached_property
+from random import Random
 from typing import TYPE_CHECKING
 
 from barnabas import tasks
@@ -72,7 +72,7 @@ class Quorum:
         self._setup = setup
         self._registration = NodeRegistration(setup)
         self._clock_offset_ms = setup.now_ms() - _monotonic_ms()
-        config = setup.config
+        config, chance = setup.config, tasks.local(Random)
         log, loader = loaded.log, loaded.loader
         image = loader.image()
         self.core = self._raft_core(log, loaded.state, loader)
@@ -80,8 +80,8 @@ class Quorum:
             self.core,
             Controller(
                 lambda: setup.settings.current,
-                Uuid.random,
-                random.randrange,
+                lambda: Uuid.random(chance.randbytes),
+                chance.randrange,
                 lambda: self.core.kraft_version,
                 local_broker=self._registration.local_broker,
             ),
@@ -307,7 +307,7 @@ class Quorum:
             kraft_version=stated.kraft_version,
             state=state,
             log=loader.epochs,
-            random=random.randrange,
+            random=tasks.local(Random).randrange,
             timeouts=self._setup.raft_timeouts(),
         )
 

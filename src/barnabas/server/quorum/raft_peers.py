@@ -6,9 +6,9 @@ timeout. One task fetches from the leader, or from a bootstrap server while the 
 """
 
 import logging
-import random
 from collections.abc import Callable
 from pathlib import Path
+from random import Random
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import attrs
@@ -435,7 +435,7 @@ class RaftPeers:
             if address is not None:
                 return address
         servers = self._addresses.bootstrap()
-        return random.choice(servers) if servers else None
+        return tasks.local(Random).choice(servers) if servers else None
 
     async def _fetch(self, request: FetchRequest, address: "Address", is_leader: bool) -> bool:
         """Send a fetch and pass on its response; return False when it failed."""

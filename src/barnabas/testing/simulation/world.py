@@ -10,7 +10,9 @@ from heapq import heappop, heappush
 from typing import Any
 from zlib import crc32
 
+from barnabas.tasks.current_world import current
 from barnabas.testing.simulation.rare_states import RareStates
+from barnabas.testing.simulation.sim_tasks import SimTasks
 
 Action = Callable[..., None]
 
@@ -31,6 +33,8 @@ class World:
         self.rare = RareStates()
         self.log: Callable[[str], None] | None = None
         self.failure: Exception | None = None
+        self.lives: list[SimTasks] = []
+        """The tasks of all lives of all processes, the ended ones too: they must not be closed."""
         self._heap: list[tuple[int, int, Action, tuple[Any, ...]]] = []
         self._number = 0
 
@@ -74,8 +78,8 @@ class World:
         return probability > 0 and self.random.random() < probability
 
 
-class SimulatedCrashError(Exception):
-    """The process was killed between two effects."""
+class SimulatedCrashError(BaseException):
+    """The process was killed between two effects; no handler of the program catches it."""
 
 
 class Process:
@@ -87,7 +91,12 @@ class Process:
         self.is_running = False
         self.life = 0
         self.clock_rate = 1.0
+        self.tasks = SimTasks(self)
+        """The tasks of this life."""
+        self.disk_ms = (0.05, 0.5)
+        """The shortest and the longest time of a call that may block."""
         self.effects_before_crash: int | None = None
+        self._is_crashing = False
         self.on_kill: list[Action] = []
         self._paused_until_us = 0
         self._waiting: list[tuple[int, Action, tuple[Any, ...]]] = []
@@ -109,7 +118,10 @@ class Process:
         """Begin a new life."""
         self.life += 1
         self.is_running = True
+        self.tasks = SimTasks(self)
+        self.world.lives.append(self.tasks)
         self.effects_before_crash = None
+        self._is_crashing = False
         self._paused_until_us = 0
         self._waiting.clear()
 
@@ -157,15 +169,36 @@ class Process:
         if self.is_paused or self._waiting:
             self._waiting.append((life, action, args))
             return
+        before, current.world = current.world, self.tasks
         try:
             action(*args)
         except SimulatedCrashError:
+            self._is_crashing = True
+        finally:
+            current.world = before
+        if self._is_crashing and self.is_running and life == self.life:
             self.world.note(self, "crashes between two effects")
             self.kill()
 
+    def runs(self, life: int) -> bool:
+        """True while this life runs, and no effect has ended it."""
+        return self.is_running and life == self.life and not self._is_crashing
+
     def effect(self) -> None:
-        """Mark the place before an effect; raises SimulatedCrashError to end the process."""
+        """Mark the place before an effect; raises SimulatedCrashError to end the process.
+
+        From then on each further effect raises it, until the event in progress is over.
+        """
         if self.effects_before_crash is not None:
             self.effects_before_crash -= 1
-            if self.effects_before_crash < 0:
-                raise SimulatedCrashError
+            self._is_crashing = self.effects_before_crash < 0
+        if self._is_crashing:
+            raise SimulatedCrashError
+
+    def thread_times_s(self) -> tuple[float, float]:
+        """Return how long a call that may block takes before and after its effect, in seconds."""
+        low, high = self.disk_ms
+        random = self.world.random
+        seconds = (low + random.random() * (high - low)) / 1000
+        share = random.random()
+        return seconds * share, seconds * (1 - share)
