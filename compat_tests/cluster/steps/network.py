@@ -4,7 +4,7 @@ import time
 from collections.abc import Mapping
 
 from compat_tests.cluster import observation
-from compat_tests.cluster.bulk_load import BulkProducer, SteadyLoad
+from compat_tests.cluster.bulk_load import VALUE, BulkProducer, SteadyLoad
 from compat_tests.cluster.clusters import ProxiedCluster
 from compat_tests.cluster.pair_proxy import Rule
 from compat_tests.cluster.pinger import Pinger
@@ -78,8 +78,10 @@ def slow_follower(
 ) -> list[Figure]:
     """Step 8: a follower behind 200 ms and 1 MB/s leaves the ISR, and returns under load.
 
-    The load is half of what the cluster takes, before, while and after the follower is slow. It has
-    acks=1: a producer with acks=all waits for the slow follower, which then never falls behind.
+    On a busy machine the link is slower, so that the follower cannot keep up with a fifth of the
+    load. The load is half of what the cluster takes, before, while and after the follower is slow.
+    It has acks=1: a producer with acks=all waits for the slow follower, which then never falls
+    behind.
     """
     topic = create_topic(cluster, 1)
     state = observation.partitions(cluster.addresses[1], topic)[0]
@@ -87,11 +89,12 @@ def slow_follower(
     slow = next(each for each in state.replicas if each != state.leader)
     producer = BulkProducer(cluster.bootstrap, topic, 1, acks="1")
     capacity = producer.send_for(3)
+    slow_bytes_per_s = min(1e6, capacity / 2 * len(VALUE) / 5)
     with (
         Pinger(cluster.bootstrap, topic, 1, interval_s=0.005) as pinger,
         SteadyLoad(producer, capacity / 2),
     ):
-        cluster.proxy.set_rule(slow, state.leader, Rule(delay_s=0.2, bytes_per_s=1e6))
+        cluster.proxy.set_rule(slow, state.leader, Rule(delay_s=0.2, bytes_per_s=slow_bytes_per_s))
         left = observation.seconds_until(
             lambda: slow not in observation.partitions(leader, topic)[0].isr, seconds
         )
