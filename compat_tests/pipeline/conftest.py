@@ -1,4 +1,4 @@
-"""A Spark engine, and databases, that the tests of a module share."""
+"""Engines and databases that the tests of a module share, and the JVM that all engines share."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -14,12 +14,61 @@ from compat_tests.postgres import PostgresServer
 
 if TYPE_CHECKING:
     from barnabas.pipeline.delivery.plan.job_plan import JobFailure, RunningJob
+    from barnabas.pipeline.spark.session import SparkProcess
 
 WAIT_S = 120.0
 
 
+class SharedJvm:
+    """The driver JVM of this process, which is started once and compiles Spark's code once."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._process: SparkProcess | None = None
+
+    def process(self) -> "SparkProcess":
+        """Return the running JVM; one that a test has ended is started again."""
+        from barnabas.pipeline.spark.session import SessionSettings, SparkProcess
+
+        if self._process is None or not self._process.is_alive():
+            self.stop()
+            settings = SessionSettings(self._directory, master="local[2]", is_short_lived=True)
+            self._process = SparkProcess.start(settings)
+        return self._process
+
+    def stop(self) -> None:
+        """Stop the JVM: a process has one at a time."""
+        process, self._process = self._process, None
+        if process is not None:
+            process.stop()
+
+
+class OwnSession:
+    """A separate session in the shared JVM: properties, temporary views and queries."""
+
+    def __init__(self, jvm: SharedJvm) -> None:
+        self._process = jvm.process()
+        self.session = self._process.session.newSession()
+
+    def is_alive(self) -> bool:
+        return self._process.is_alive()
+
+    def stop(self) -> None:
+        """Stop the queries that the tests have left. The JVM continues."""
+        if self.is_alive():
+            for query in self.session.streams.active:
+                query.stop()
+
+
+@pytest.fixture(scope="session")
+def shared_jvm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SharedJvm]:
+    jvm = SharedJvm(tmp_path_factory.mktemp("jvm"))
+    yield jvm
+    jvm.stop()
+
+
 @pytest.fixture(scope="module")
-def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+def engine(shared_jvm: SharedJvm, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     if reason := setup.missing():
         pytest.skip(reason)
     from barnabas.pipeline.spark.engine import Engine
@@ -27,7 +76,8 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
     work: Path = tmp_path_factory.mktemp("engine")
     running = Engine(SessionSettings(work, master="local[2]", is_short_lived=True))
-    running.start()
+    own: Any = OwnSession(shared_jvm)
+    running._process = own
     yield running
     running.stop()
 

@@ -9,6 +9,7 @@ import pytest
 
 from compat_tests import spark as setup
 from compat_tests.pipeline import test_spark_connectors as connectors
+from compat_tests.pipeline.conftest import SharedJvm
 from compat_tests.pipeline.test_spark_connectors import CONVERTERS, numbers, produce, rows, wait_for
 
 pytestmark = [
@@ -22,10 +23,11 @@ start = connectors.start
 
 
 @pytest.fixture(scope="module")
-def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+def engine(shared_jvm: SharedJvm, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     from barnabas.pipeline.spark.engine import Engine
     from barnabas.pipeline.spark.session import SessionSettings
 
+    shared_jvm.stop()  # the libraries of the formats need another JVM
     work = tmp_path_factory.mktemp("engine")
     running = Engine(
         SessionSettings(work, master="local[2]", is_short_lived=True, formats=("delta",))

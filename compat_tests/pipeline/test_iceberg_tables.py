@@ -13,7 +13,7 @@ from barnabas.pipeline.delivery.plan.task_failures import JobStartError
 from compat_tests import spark as setup
 from compat_tests.pipeline import test_lake_conversions as conversions
 from compat_tests.pipeline import test_spark_connectors as connectors
-from compat_tests.pipeline.conftest import eventually, failure_of
+from compat_tests.pipeline.conftest import SharedJvm, eventually, failure_of
 from compat_tests.pipeline.killed_job import read_committed
 from compat_tests.pipeline.test_spark_connectors import (
     CONVERTERS,
@@ -55,10 +55,11 @@ VALUE = {
 
 
 @pytest.fixture(scope="module")
-def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+def engine(shared_jvm: SharedJvm, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     from barnabas.pipeline.spark.engine import Engine
     from barnabas.pipeline.spark.session import SessionSettings
 
+    shared_jvm.stop()  # the libraries of the formats need another JVM
     work = tmp_path_factory.mktemp("engine")
     running = Engine(
         SessionSettings(work, master="local[2]", is_short_lived=True, formats=("delta", "iceberg"))
