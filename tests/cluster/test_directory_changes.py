@@ -5,6 +5,7 @@ The records are those of Apache Kafka 4.3 with two log.dirs, one of which is rem
 
 import pytest
 
+from barnabas.cluster.controller.partition_change_builder import RECOVERING
 from barnabas.cluster.metadata.feature_levels import (
     DIRECTORIES_SINCE,
     ELIGIBLE_LEADER_REPLICAS_VERSION,
@@ -183,3 +184,53 @@ def test_unfence_leads_from_a_restored_directory_but_not_from_a_removed_one() ->
     assert [partitions(cluster)[n].leader for n in (0, 1)] == [1, 1]
     start(cluster, 1, SECOND, incarnation=70)
     assert [partitions(cluster)[n].leader for n in (0, 1)] == [-1, 1]
+
+
+def with_a_new_disk(cluster: Cluster, **configs: str) -> Uuid:
+    """Broker 1 was killed, and is back with an empty disk: it is unfenced before its first report.
+
+    Return the id of its topic.
+    """
+    start(cluster, 1, FIRST)
+    topic_id = cluster.create("t", **configs).topic_id
+    assert assign(cluster, topic_id, 0, FIRST)[0] == ErrorCode.NONE
+    start(cluster, 1, SECOND, incarnation=50)
+    assert partitions(cluster)[0].leader == -1
+    return topic_id
+
+
+def test_assign_replicas_to_a_new_disk_elects_its_only_in_sync_replica() -> None:
+    """Apache Kafka 4.3.0 elects it, too: its broker reports before it is unfenced."""
+    cluster = with_two_directories(brokers=0)
+    topic_id = with_a_new_disk(cluster)
+    elected = PartitionChangeRecord(topic_id=topic_id, partition_id=0, leader=1)
+    elected.directories = [SECOND]
+    assert assign(cluster, topic_id, 0, SECOND) == (ErrorCode.NONE, [elected])
+    assert partitions(cluster)[0].isr == (1,)
+
+
+def test_assign_replicas_to_a_new_disk_elects_the_last_known_leader() -> None:
+    """As Apache Kafka 4.3.0 with eligible leader replicas: the election is an unclean one."""
+    cluster = with_two_directories(brokers=0, elr=True)
+    topic_id = with_a_new_disk(cluster)
+    assert partitions(cluster)[0].last_known_elr == (1,)
+    assert assign(cluster, topic_id, 0, SECOND)[0] == ErrorCode.NONE
+    elected = partitions(cluster)[0]
+    assert (elected.leader, elected.isr, elected.last_known_elr) == (1, (1,), ())
+    assert elected.leader_recovery_state == RECOVERING
+
+
+def test_assign_replicas_to_a_new_disk_elects_uncleanly_where_that_is_allowed() -> None:
+    """The only in-sync replica has ended, and the replica on the new disk may lead."""
+    cluster = with_two_directories(brokers=0)
+    for broker_id, directory in ((1, FIRST), (2, uuid(700))):
+        start(cluster, broker_id, directory)
+    topic_id = cluster.create("t", replicas=2, unclean_leader_election_enable="true").topic_id
+    for broker_id, directory in ((1, FIRST), (2, uuid(700))):
+        assert assign(cluster, topic_id, 0, directory, broker_id)[0] == ErrorCode.NONE
+    start(cluster, 1, SECOND, incarnation=50)
+    cluster.take(cluster.controller.broker_heartbeat(cluster.heartbeat(2, want_fence=True)))
+    before = partitions(cluster)[0]
+    assert (before.leader, before.isr) == (-1, (2,))
+    assert assign(cluster, topic_id, 0, SECOND)[0] == ErrorCode.NONE
+    assert (partitions(cluster)[0].leader, partitions(cluster)[0].isr) == (1, (1,))

@@ -6,7 +6,7 @@ A broker with several log directories reports the directories of its replicas
 
 from collections.abc import Iterator
 
-from barnabas.cluster.controller.election_rules import builder_of
+from barnabas.cluster.controller.election_rules import builder_of, election_of
 from barnabas.cluster.controller.isr_changes import leave_partitions
 from barnabas.cluster.controller.operation_result import Context, ControllerResult
 from barnabas.cluster.metadata.feature_levels import supports_directories
@@ -86,10 +86,18 @@ def _assign(
             ErrorCode.NOT_LEADER_OR_FOLLOWER,
             f"Broker {broker.id} has no replica of {topic.name}-{number}",
         )
-    builder = builder_of(context, topic, partition)
+    is_online = broker.has_online(directory)
+    if is_online:
+        # A replica on a new disk could not be elected when its broker was unfenced: its directory
+        # was the lost one. Kafka elects it then, as its broker reports the directory before that.
+        placed = partition.with_directory(broker.id, directory)
+        election = election_of(context, topic.name)
+        builder = builder_of(context, topic, partition, election=election, placed=placed)
+    else:
+        builder = builder_of(context, topic, partition)
     builder.directories = {broker.id: directory}
     record = builder.build(topic_id, number)
     if record is not None:
         yield record
-    if not broker.has_online(directory):
+    if not is_online:
         yield from leave_partitions(context, broker.id, [PartitionKey(topic_id, number)])

@@ -38,16 +38,19 @@ def builder_of(
     *,
     election: Election = Election.ONLINE,
     is_active: Callable[[int], bool] | None = None,
+    placed: PartitionImage | None = None,
 ) -> PartitionChangeBuilder:
     """Return a builder for a change of the partition in the present state of the cluster.
 
     `is_active` replaces that of the context, for a change of a broker's state that is being
-    decided.
+    decided. `placed` is the partition with new directories of its replicas: a replica is elected if
+    it is online in the new one.
     """
     image = context.image
     active = context.is_active if is_active is None else is_active
+    place = partition if placed is None else placed
     rules = ElectionRules(
-        accepts=lambda broker_id: may_lead(image, partition, broker_id, active),
+        accepts=lambda broker_id: may_lead(image, place, broker_id, active),
         min_isr=effective_min_isr(context, topic),
         has_elr=keeps_eligible_leaders(image),
         metadata_version=image.features.get(METADATA_VERSION, 0),

@@ -71,6 +71,15 @@ class PartitionImage:
                 return directory
         return DIRECTORY_UNASSIGNED
 
+    def with_directory(self, replica: int, directory: Uuid) -> "PartitionImage":
+        """Return the partition with a replica in another log directory."""
+        return attrs.evolve(
+            self,
+            directories=tuple(
+                directory if each == replica else self.directory(each) for each in self.replicas
+            ),
+        )
+
 
 @attrs.frozen(slots=True)
 class TopicImage:

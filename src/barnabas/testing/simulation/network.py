@@ -154,7 +154,9 @@ class Network:
         for connection in list(self._connections.values()):
             if connection.sender is process:
                 self._end(connection, None)
-            elif connection.receiver is process and not silently:
+            elif connection.receiver is process and silently:
+                connection.has_lost = True
+            elif connection.receiver is process:
                 delay_us = self._delay_us()
                 if not self.is_cut(process.node_id, connection.sender.node_id):
                     self.world.after(delay_us, self._end, connection, Failure.RESET)
