@@ -17,6 +17,12 @@ def test_cluster_with_faults_keeps_the_invariants(seed: int) -> None:
     run(prepare(seed, 30))
 
 
+@pytest.mark.parametrize("seed", [6, 25, 43])
+def test_cluster_that_once_did_not_recover_keeps_the_invariants(seed: int) -> None:
+    """6: power lost under a request; 25, 43: a replica on a new disk that nobody elected."""
+    run(prepare(seed, 60))
+
+
 def test_seed_run_twice_has_one_trace() -> None:
     first, second = run(prepare(3, 60)), run(prepare(3, 60))
 
