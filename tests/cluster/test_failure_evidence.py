@@ -163,7 +163,7 @@ def test_unreachable_broker_is_one_that_has_ended_or_just_closed_its_connection(
     assert evidence.unreachable(1100) == {KEY}
     assert evidence.unreachable(1101) == set()  # neither accepted nor refused: it may be slow
     kill(watched := watching(), 1000)
-    assert watched.unreachable(60_000) == {KEY}
+    assert watched.unreachable(4_000) == {KEY}
     evidence.take_due(1000)
     evidence.on_connected(KEY, 1010)
     assert evidence.unreachable(1020) == set()
@@ -273,3 +273,19 @@ class EvidenceOfALiveBroker(RuleBasedStateMachine):
 
 
 TestEvidenceOfALiveBroker: Any = EvidenceOfALiveBroker.TestCase
+
+
+def test_evidence_that_the_controller_does_not_confirm_expires_for_clients() -> None:
+    """Broker 2 refuses this node alone: it leads on, and its clients must learn of it here."""
+    evidence = watching()
+    kill(evidence, 5000)
+    assert evidence.unreachable(5500) == {KEY}
+    assert not evidence.disputed(5500)
+    for now_ms in range(6000, 60_000, 100):
+        if evidence.take_due(now_ms):
+            evidence.on_refused(KEY, now_ms)
+    assert evidence.unreachable(8500) == set()
+    assert evidence.disputed(8500) == {KEY}
+    assert evidence.gone == {KEY}, "a new active controller counts it"
+    evidence.on_connected(KEY, 60_000)
+    assert not evidence.disputed(60_000)

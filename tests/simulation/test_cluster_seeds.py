@@ -19,7 +19,7 @@ def test_cluster_with_faults_keeps_the_invariants(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", [6, 25, 43])
 def test_cluster_that_once_did_not_recover_keeps_the_invariants(seed: int) -> None:
-    """6: power lost under a request; 25, 43: a replica on a new disk that nobody elected."""
+    """6: power lost under a request; 25, 43: no leader on a new disk."""
     run(prepare(seed, 60))
 
 

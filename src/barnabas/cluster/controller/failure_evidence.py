@@ -7,6 +7,9 @@ were refused. A timeout, an unreachable host, a reset alone, or an address that 
 does not count: such a broker keeps its session, as in Apache Kafka. Only the order counts, not the
 time between: this process may have been paused meanwhile, and then nothing else would show it.
 
+A connection that only this node cannot make is no evidence for its clients without end: until the
+controller fences the broker, the evidence counts for them for 3 s only.
+
 To fence a live broker is safe, but it costs availability. After evidence against a broker, the next
 evidence against the same broker counts only 3 s later.
 """
@@ -29,6 +32,7 @@ _RETRY_MAX_MS: Final = 30_000
 _STABLE_MS: Final = 10_000
 SETTLE_MS: Final = 500
 _LISTED_MS: Final = 3000
+_UNCONFIRMED_MS: Final = 3000
 
 
 class BrokerAddress(NamedTuple):
@@ -61,7 +65,7 @@ class FailureEvidence:
 
     def __init__(self) -> None:
         self._watches: dict[SessionKey, _Watch] = {}
-        self._gone: set[SessionKey] = set()
+        self._gone: dict[SessionKey, int] = {}  # and when that was concluded first
         self._held_until_ms: dict[int, int] = {}
         self._ended_ms: dict[SessionKey, int] = {}
 
@@ -79,7 +83,8 @@ class FailureEvidence:
                 self._watches[key] = _Watch(address, now_ms)
         for key in ended - brokers.keys():
             del self._watches[key]
-        self._gone -= ended
+        for key in ended:
+            self._gone.pop(key, None)
         self._ended_ms = {
             key: at_ms for key, at_ms in self._ended_ms.items() if now_ms - at_ms <= _LISTED_MS
         }
@@ -91,7 +96,7 @@ class FailureEvidence:
         if watch is not None:
             watch.connected_ms, watch.closed_ms, watch.is_refused = now_ms, None, False
             watch.is_reached = True
-            self._gone.discard(key)
+            self._gone.pop(key, None)
             self._ended_ms.pop(key, None)
 
     def on_closed(self, key: SessionKey, now_ms: int) -> None:
@@ -158,13 +163,20 @@ class FailureEvidence:
         return frozenset(self._gone)
 
     def unreachable(self, now_ms: int) -> set[SessionKey]:
-        """Return the registrations that have ended, or have just closed their connection."""
+        """Return the registrations that have just ended, or have just closed their connection."""
         closed = {
             key
             for key, watch in self._watches.items()
             if watch.closed_ms is not None and now_ms - watch.closed_ms <= _CLOSED_MS
         }
-        return closed | self._gone
+        return closed | (self._gone.keys() - self.disputed(now_ms))
+
+    def disputed(self, now_ms: int) -> set[SessionKey]:
+        """Return the registrations that only this node takes for ended.
+
+        The controller had time to fence them, and has not: it reaches them.
+        """
+        return {key for key, since_ms in self._gone.items() if now_ms - since_ms > _UNCONFIRMED_MS}
 
     def is_settling(self, now_ms: int) -> bool:
         """True while a broker that has just closed its connection may still be fenced."""
@@ -200,7 +212,7 @@ class FailureEvidence:
             watch.next_ms = held_until_ms
             return
         self._held_until_ms[key.broker_id] = now_ms + _HOLD_OFF_MS
-        self._gone.add(key)
+        self._gone.setdefault(key, now_ms)
         self.on_failed(key, now_ms)
 
     def _retry_ms(self, watch: _Watch, now_ms: int) -> int:

@@ -42,6 +42,10 @@ class MeteredParts(Protocol):
         """The committed metadata."""
         ...
 
+    def disputed_brokers(self) -> frozenset[int]:
+        """Return the brokers that refuse this node, and that the controller does not fence."""
+        ...
+
 
 class Metrics:
     """The collector behind `/metrics`; a node that has one role only has fewer families.
@@ -96,12 +100,19 @@ class Metrics:
             yield from self._scrubber()
 
     def _quorum(self) -> Iterator[Any]:
+        from prometheus_client.core import GaugeMetricFamily
+
         from barnabas.server.monitoring.controller_metrics import (
             controller_families,
             quorum_families,
         )
 
         yield from quorum_families(self._parts.quorum)
+        yield GaugeMetricFamily(
+            "barnabas_disputed_brokers",
+            "Brokers that refuse the connections of this node, and that the controller reaches",
+            len(self._parts.disputed_brokers()),
+        )
         if self._is_controller:
             yield from controller_families(self._parts.quorum)
         if self.loop_holds is not None:

@@ -116,6 +116,10 @@ class Node:
         """Return the brokers whose process ended a few seconds ago, which clients still see."""
         return frozenset() if self._detector is None else self._detector.just_ended()
 
+    def disputed_brokers(self) -> frozenset[int]:
+        """Return the brokers that refuse this node, and that the controller does not fence."""
+        return frozenset() if self._detector is None else self._detector.disputed()
+
     async def settle_failures(self) -> None:
         """Wait shortly while a broker has just ended, and its partitions have no new leader."""
         if self._detector is not None:

@@ -101,6 +101,10 @@ class FailureDetector:
         }
         return attrs.evolve(image, brokers={**image.brokers, **fenced}) if fenced else image
 
+    def disputed(self) -> frozenset[int]:
+        """Return the brokers that refuse this node, and that the controller does not fence."""
+        return frozenset(key.broker_id for key in self._evidence.disputed(self._now_ms()))
+
     def just_ended(self) -> frozenset[int]:
         """Return the brokers that Metadata still lists although their process has just ended.
 
