@@ -103,6 +103,8 @@ class FailureDetector:
 
     def disputed(self) -> frozenset[int]:
         """Return the brokers that refuse this node, and that the controller does not fence."""
+        if not self._evidence.gone:
+            return frozenset()
         return frozenset(key.broker_id for key in self._evidence.disputed(self._now_ms()))
 
     def just_ended(self) -> frozenset[int]:
