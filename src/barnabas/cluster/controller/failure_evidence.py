@@ -7,8 +7,8 @@ were refused. A timeout, an unreachable host, a reset alone, or an address that 
 does not count: such a broker keeps its session, as in Apache Kafka. Only the order counts, not the
 time between: this process may have been paused meanwhile, and then nothing else would show it.
 
-A connection that only this node cannot make is no evidence for its clients without end: until the
-controller fences the broker, the evidence counts for them for 3 s only.
+Evidence hides a broker from the clients of this node for 3 s. A controller that has the same
+evidence fences the broker by then; one that reaches the broker does not.
 
 To fence a live broker is safe, but it costs availability. After evidence against a broker, the next
 evidence against the same broker counts only 3 s later.
