@@ -1,8 +1,9 @@
 """The house rules that a machine can hold: docstrings, sizes, purity of the cores."""
 
 import ast
+import functools
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -44,6 +45,20 @@ ERROR_CODE_CALLS = {
     "log/record_work/job_messages.py",
 }
 IMPURE = {"trio", "time", "random", "socket", "threading", "secrets", "os", "pathlib", "subprocess"}
+# What no module may import that a core reaches, on any way.
+IMPURE_ON_ANY_WAY = {
+    *IMPURE,
+    "asyncio",
+    "fcntl",
+    "http",
+    "multiprocessing",
+    "ssl",
+    "urllib.request",
+}
+# Rooms whose objects a core is given: the caller that creates the objects opens their files.
+GIVEN = ("barnabas.config", "barnabas.log")
+# Modules that a core reaches until they move: issue 21 takes the client out of the converters' way.
+REACHED = {"barnabas.pipeline.connect.registry_client"}
 
 
 def parsed(module: Path) -> ast.Module:
@@ -62,6 +77,47 @@ def imported(tree: ast.Module) -> Iterator[str]:
             yield from (alias.name.partition(".")[0] for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
             yield node.module.partition(".")[0]
+
+
+def dotted(path: Path) -> str:
+    """Return the name under which a module is imported."""
+    parts = path.relative_to(SOURCE.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def dotted_imports(tree: ast.Module) -> Iterator[str]:
+    """Yield the names that may be modules: of `from a import b`, both `a` and `a.b`."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            yield node.module
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+@functools.cache
+def import_graph() -> dict[str, set[str]]:
+    return {dotted(module): set(dotted_imports(parsed(module))) for module in MODULES}
+
+
+def is_below(module: str, rooms: Iterable[str]) -> bool:
+    return any(module == room or module.startswith(f"{room}.") for room in rooms)
+
+
+def impure_ways(starts: Iterable[str]) -> Iterator[str]:
+    """Yield each impure import that the modules reach, with the way to it."""
+    graph = import_graph()
+    ways = {start: start for start in starts}
+    waiting = list(ways)
+    while waiting:
+        module = waiting.pop()
+        for found in sorted(graph[module]):
+            if found not in graph:
+                if is_below(found, IMPURE_ON_ANY_WAY):
+                    yield f"{ways[module]} > {found}"
+            elif found not in ways and found not in REACHED and not is_below(found, GIVEN):
+                ways[found] = f"{ways[module]} > {found}"
+                waiting.append(found)
 
 
 def name(path: Path) -> str:
@@ -121,6 +177,18 @@ def test_error_code_from_the_wire_is_read_with_its_function(module: Path) -> Non
 @pytest.mark.parametrize("module", SANS_IO, ids=name)
 def test_core_imports_no_clock_network_or_file(module: Path) -> None:
     assert IMPURE.intersection(imported(parsed(module))) == EXEMPT.get(name(module), set())
+
+
+def test_cores_reach_no_clock_network_or_file_on_any_way() -> None:
+    exempt = {f"barnabas.{name.removesuffix('.py').replace('/', '.')}" for name in EXEMPT}
+    ways = impure_ways(dotted(module) for module in SANS_IO)
+    assert [way for way in ways if way.split(" > ")[-2] not in exempt] == []
+
+
+def test_way_to_an_impure_import_is_found_behind_other_modules() -> None:
+    """A handler of the server imports no socket; the modules that it imports do."""
+    ways = list(impure_ways(["barnabas.server.api.handlers.data.produce_handler"]))
+    assert any(way.endswith(" > trio") and way.count(" > ") > 1 for way in ways)
 
 
 @pytest.mark.timeout(600)  # it reads every file of the tree

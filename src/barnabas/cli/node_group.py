@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from barnabas.cli.command_errors import CliError
-from barnabas.cli.serve_command import address_of, properties_of
+from barnabas.cli.node_options import address_of, properties_of
 from barnabas.cli.terminal_output import print_table
 from barnabas.config import NodeConfig
 

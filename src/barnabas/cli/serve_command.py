@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from barnabas.cli.command_errors import CliError
-from barnabas.cli.node_options import data_option, set_option
+from barnabas.cli.node_options import address_of, data_option, properties_of, set_option
 from barnabas.config import ConfigError, Listener, NodeConfig
 
 if TYPE_CHECKING:
@@ -149,29 +149,6 @@ def configuration(
     own = file is None and "listeners" not in overrides
     overrides["listeners"] = ",".join(map(str, _moved(config, *address_of(listen), own=own)))
     return NodeConfig.load(file, overrides)
-
-
-def properties_of(pairs: tuple[str, ...]) -> dict[str, str]:
-    """Return the properties of `--set`. Raises ConfigError."""
-    properties: dict[str, str] = {}
-    for pair in pairs:
-        name, equals, value = pair.partition("=")
-        if not equals:
-            raise ConfigError(f"Invalid value {pair} for --set: it must be NAME=VALUE")
-        properties[name.strip()] = value
-    return properties
-
-
-def address_of(text: str) -> tuple[str, int]:
-    """Return host and port of `--listen`. Raises ConfigError."""
-    host, colon, port = text.rpartition(":")
-    if not (colon and port.isdecimal()):
-        raise ConfigError(
-            f"Invalid value {text} for --listen: it must be HOST:PORT, for example 127.0.0.1:9092"
-        )
-    if int(port) > 65535:
-        raise ConfigError(f"Invalid value {text} for --listen: the port must be from 0 to 65535")
-    return host.removeprefix("[").removesuffix("]"), int(port)
 
 
 def _moved(config: NodeConfig, host: str, port: int, *, own: bool) -> list[Listener]:

@@ -14,9 +14,9 @@ from barnabas.log import DataDirectoryError, FileCache, LogConfig, LogManager, V
 from barnabas.log.checkpoints import MetaProperties
 from barnabas.protocol.types import Uuid
 from barnabas.server.node.endpoints import registered
-from barnabas.server.node.startup_checks import log_files_max
 from barnabas.server.node.storage_formatting import refuse_unformatted
 from barnabas.server.node_failures import StartupError
+from barnabas.server.open_files import log_files_max
 from barnabas.server.quorum.quorum_files import format_directory
 
 if TYPE_CHECKING:

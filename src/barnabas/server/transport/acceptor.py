@@ -20,8 +20,8 @@ from barnabas.config import Listener as Endpoint
 from barnabas.config import NodeConfig
 from barnabas.server.api.dispatch import Dispatcher
 from barnabas.server.api.registry import ListenerKind
-from barnabas.server.node.startup_checks import connections_room
 from barnabas.server.node_failures import StartupError
+from barnabas.server.open_files import connections_room
 from barnabas.server.transport.connection import Connection
 from barnabas.server.transport.frame_splitter import SCRATCH_BYTES
 from barnabas.server.transport.peer_watch import PeerWatch
