@@ -1,5 +1,6 @@
 # Every target installs what it needs in .venv and .cache on its first run.
 #   make run      a node on 127.0.0.1:9092 with its data in ./data
+#   make help     this list
 #   make test     lint, types, import directions and the tests in tests/, the last two at once
 #   make compat   real clients, Kafka's Java tools and Spark against a node (SIZE_MB=50)
 #                 (its two parts: compat-clients with the clusters, and compat-pipelines)
@@ -71,7 +72,7 @@ SEEDS ?= 10000
 SIZE_MB ?= 50
 WORKERS ?= 2
 
-.PHONY: run test lint style types unit downloads compat compat-stalls compat-clients compat-pipelines compat-kafka compat-rust \
+.PHONY: help run test lint style types unit downloads compat compat-stalls compat-clients compat-pipelines compat-kafka compat-rust \
   compat-suites compat-franz bench \
   bench-pipeline bench-scale docs fuzz soak sim \
   sim-shells sim-mistakes sim-coverage \
@@ -82,6 +83,9 @@ run: $(RUNTIME)
 	$(BIN)/barnabas serve --data ./data --listen 127.0.0.1:9092 $(ARGS)
 
 # Types need one core for a minute, so they are checked while the tests run.
+help:
+	@sed -n 's/^#   \{0,1\}//p' $(firstword $(MAKEFILE_LIST))
+
 test: style
 	$(MAKE) --no-print-directory --output-sync=line -j2 types unit
 
@@ -155,10 +159,10 @@ bench-nodes: $(DEV) $(JARS)
 	$(BIN)/python -m bench.nodes $(ARGS)
 
 docs: $(DEV)
-	$(BIN)/python -m barnabas.cli.protocol_page > docs/protocol.md
+	$(BIN)/python -m barnabas.cli.protocol_page > docs/reference/protocol.md
 	$(BIN)/python -m barnabas.config > docs/configuration.md
-	$(BIN)/python -m tests.language.public_names > docs/public-names.md
-	$(BIN)/python -m tests.language.messages_page > docs/messages.md
+	$(BIN)/python -m tests.language.public_names > docs/reference/public-names.md
+	$(BIN)/python -m tests.language.messages_page > docs/reference/messages.md
 
 fuzz: $(DEV)
 	$(BIN)/python -m compat_tests.fuzz --seconds $(SECONDS) $(ARGS)

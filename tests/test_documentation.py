@@ -11,7 +11,8 @@ from tests.language.texts import tree_texts
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "barnabas"
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+DOCS = sorted((ROOT / "docs").rglob("*.md"))
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *DOCS]
 PACKAGES = sorted(SOURCE.rglob("__init__.py"))
 STEMS = {path.stem for path in SOURCE.rglob("*.py")} | {path.parent.name for path in PACKAGES}
 # Paths that a page invents for an example.
@@ -33,6 +34,20 @@ def test_module_named_in_a_page_exists(page: Path) -> None:
         and not list(ROOT.glob(f"*/**/{path}"))
     ]
     assert missing == []
+
+
+def test_architecture_names_every_package() -> None:
+    text = (ROOT / "docs/architecture.md").read_text()
+    named = set(re.findall(r"^\| `([\w/]+)/` \|", text, re.MULTILINE))
+    packages = {path.parent.relative_to(SOURCE).as_posix() for path in PACKAGES} - {"."}
+    assert packages - named == set()
+    assert {each for each in named if not (SOURCE / each).is_dir()} == set()
+
+
+def test_readme_links_every_page_of_the_documentation() -> None:
+    text = (ROOT / "README.md").read_text()
+    pages = [f"docs/{page.relative_to(ROOT / 'docs').as_posix()}" for page in DOCS]
+    assert [page for page in pages if f"({page})" not in text] == []
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name)
@@ -72,13 +87,13 @@ def identifiers(package: Path) -> set[str]:
 def test_page_of_messages_is_current() -> None:
     """When it fails: `make docs`."""
     current = "\n".join(messages_page.page(list(tree_texts(rooms=("src/barnabas",))))) + "\n"
-    assert (ROOT / "docs/messages.md").read_text() == current
+    assert (ROOT / "docs/reference/messages.md").read_text() == current
 
 
 def test_page_of_public_names_is_current() -> None:
     """When it fails: `make docs`."""
     current = "\n".join(public_names.page()) + "\n"
-    assert (ROOT / "docs/public-names.md").read_text() == current
+    assert (ROOT / "docs/reference/public-names.md").read_text() == current
 
 
 def test_public_names_of_the_first_version_are_kept() -> None:

@@ -1,4 +1,4 @@
-"""docs/protocol.md is what the declarations and the table of handlers say."""
+"""docs/reference/protocol.md is what the declarations and the table of handlers say."""
 
 from pathlib import Path
 
@@ -6,11 +6,11 @@ from barnabas.cli.protocol_page import page
 from barnabas.protocol.apis import API
 from barnabas.protocol.catalogue import messages
 
-PAGE = Path(__file__).parents[2] / "docs" / "protocol.md"
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "protocol.md"
 
 
 def test_protocol_page_is_current() -> None:
-    """When it fails: python -m barnabas.cli.protocol_page > docs/protocol.md."""
+    """When it fails: python -m barnabas.cli.protocol_page > docs/reference/protocol.md."""
     assert PAGE.read_text() == "\n".join(page()) + "\n"
 
 

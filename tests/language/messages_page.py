@@ -1,6 +1,7 @@
-"""Print docs/messages.md: every log line and every error text of the code, with its module.
+"""Print docs/reference/messages.md: each log line and error text of the code, with its module.
 
-`python -m tests.language.messages_page > docs/messages.md`; a test keeps the page current.
+`python -m tests.language.messages_page > docs/reference/messages.md`; a test keeps the page
+current.
 With paths as arguments, only the messages below these paths are printed.
 """
 

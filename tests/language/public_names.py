@@ -1,7 +1,7 @@
-"""Print docs/public-names.md: the names that users depend on.
+"""Print docs/reference/public-names.md: the names that users depend on.
 
-`python -m tests.language.public_names > docs/public-names.md`; a test keeps the page current, and
-another that no name of an earlier version is missing.
+`python -m tests.language.public_names > docs/reference/public-names.md`; a test keeps the page
+current, and another that no name of an earlier version is missing.
 """
 
 import inspect
@@ -150,7 +150,7 @@ def page() -> Iterator[str]:
     yield "## Properties"
     yield ""
     counts = ", ".join(f"{len(table)} for a {kind}" for kind, table in properties())
-    yield f"Names, types, defaults and units in [configuration.md](configuration.md): {counts}."
+    yield f"Names, types, defaults and units in [configuration.md](../configuration.md): {counts}."
 
 
 def main() -> None:

@@ -219,7 +219,7 @@ def _api(name: str) -> ApiKey:
     for api in API.values():
         if wanted in (api.name.lower(), str(api.key)):
             return api
-    raise CliError(f"Unknown API {name!r}; docs/protocol.md lists all")
+    raise CliError(f"Unknown API {name!r}; docs/reference/protocol.md lists all")
 
 
 def _answered(text: str) -> tuple[ApiKey, int]:
@@ -247,7 +247,7 @@ def _message(text: str) -> tuple[type[Message], int]:
     name, version = _versioned(text, "--message", "TopicRecord:0")
     found = {message.__name__.lower(): message for message in messages()}
     if name.lower() not in found:
-        raise CliError(f"Unknown message {name!r}; docs/protocol.md lists all")
+        raise CliError(f"Unknown message {name!r}; docs/reference/protocol.md lists all")
     return found[name.lower()], version
 
 

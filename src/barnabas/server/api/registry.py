@@ -1,6 +1,7 @@
 """The apis that this server answers: one line each.
 
-Dispatch, ApiVersions, the error responses and docs/protocol.md read these lines. A line gives:
+Dispatch, ApiVersions, the error responses and docs/reference/protocol.md read these lines. A
+line gives:
 
 - the api's name (its key and versions are in `protocol.apis`),
 - the kinds of listener that answer it; the two kinds may have different handlers,
