@@ -3,7 +3,7 @@
 The functions have the names and the meaning of trio's. In a server they are trio's own. In a
 simulation (`barnabas.testing.simulation`) they belong to a simulated process: its tasks are steps
 on the heap of events of one seed, its clock is that of the seed, and after a kill nothing of it
-runs, not even a `finally`.
+runs, not even a finally block.
 
 The sequences of the server (what is written, synced, sent, published and answered, in which order)
 await only these functions, and what is handed to them: connections, files, other shells. Modules

@@ -56,7 +56,7 @@ class RemoteController:
             reconnect_backoff_max_s=_RECONNECT_BACKOFF_S,
         )
         self._pool = ConnectionPool(config, nursery)
-        self._waiting: set[tasks.CancelScope] = set()
+        self._waiting: dict[tasks.CancelScope, None] = {}
 
     async def send(
         self, request: Message, response_type: type[ResponseT], *, max_version: int | None = None
@@ -92,7 +92,7 @@ class RemoteController:
         max_version: int | None = None,
     ) -> ResponseT:
         with tasks.cancel_scope() as scope:
-            self._waiting.add(scope)
+            self._waiting[scope] = None
             try:
                 connection = await self._pool.connection(self.address, lane)
                 self.versions = connection.versions.ranges
@@ -102,5 +102,5 @@ class RemoteController:
             except ClientError as error:
                 raise KafkaError(ErrorCode.NETWORK_EXCEPTION, str(error)) from error
             finally:
-                self._waiting.discard(scope)
+                self._waiting.pop(scope, None)
         raise KafkaError(ErrorCode.NETWORK_EXCEPTION, f"{self.address} is no longer used")
