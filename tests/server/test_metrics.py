@@ -56,6 +56,7 @@ def fake_node() -> Any:
         transactions=SimpleNamespace(TOPIC="__transaction_state", failures=0),
     )
     node.quorum = fake_quorum(node.image)
+    node.channel = SimpleNamespace(silences=4)
     node.disputed_brokers = lambda: frozenset({2})
     unused: Any = None
     node.background = SimpleNamespace(
@@ -157,6 +158,7 @@ async def test_http_endpoint_metrics_have_the_state_of_the_quorum() -> None:
             "barnabas_quorum_leader 2.0",
             "barnabas_quorum_voters 3.0",
             "barnabas_disputed_brokers 1.0",
+            "barnabas_silent_controller_connections_total 4.0",
             "barnabas_quorum_log_end_offset 48.0",
             "barnabas_metadata_committed_offset 45.0",
             "barnabas_metadata_lag_records 3.0",

@@ -84,6 +84,14 @@ class ConnectionPool:
         for key in [key for key in self._slots if key.lane == lane]:
             self._close(self._slots.pop(key))
 
+    def retire_lane(self, lane: str) -> None:
+        """Open new connections for further requests of a lane; those that wait keep the old one."""
+        for key, slot in self._slots.items():
+            if key.lane == lane and slot.connection is not None:
+                if slot.connection.is_idle:
+                    self._close(slot)
+                slot.connection = None
+
     def close_except(self, addresses: set[Address]) -> None:
         """Close idle connections to brokers that have left or moved."""
         for key, slot in list(self._slots.items()):

@@ -24,8 +24,10 @@ from barnabas.protocol.messages.describe_quorum import (
     DescribeQuorumResponse,
 )
 from barnabas.server.api.handlers.admin.forwarding_handler import forward
+from barnabas.server.controller_channel import remote_controller
 from barnabas.server.controller_channel.quorum_channel import QuorumControllerChannel
 from barnabas.testing import Node
+from tests.client.harness import FakeBroker
 
 THIS_NODE, CONTROLLER = 2, 1
 
@@ -290,3 +292,33 @@ def test_client_whose_version_the_controller_does_not_serve_is_disconnected(
         assert context.connection.closed == [True]
 
     run(Quorum(leader_at(controller_port(node))), test)
+
+
+def test_channel_leaves_a_connection_on_which_no_heartbeat_is_answered(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As after a cut of the network that has healed: only a new connection gets answers."""
+    monkeypatch.setattr(remote_controller, "_SILENT_S", 0.3)
+    broker = FakeBroker(lambda request, _: answer(request))
+
+    def answer(request: Any) -> Any:
+        is_heartbeat = isinstance(request, BrokerHeartbeatRequest)
+        return BrokerHeartbeatResponse() if is_heartbeat and broker.connections > 1 else None
+
+    quorum = Quorum(None)
+
+    async def test(channel: QuorumControllerChannel) -> None:
+        async with trio.open_nursery() as nursery:
+            address = await nursery.start(broker.serve)
+            quorum.leader = leader_at(address.port)
+            for _ in range(20):
+                with trio.move_on_after(0.1) as scope:
+                    await channel.send(BrokerHeartbeatRequest(), BrokerHeartbeatResponse)
+                if not scope.cancelled_caught:
+                    break
+            assert broker.connections == 2
+            assert channel.silences == 1
+            nursery.cancel_scope.cancel()
+
+    run(quorum, test)
+    assert "the controller does not answer, connecting again address=127.0.0.1" in caplog.text

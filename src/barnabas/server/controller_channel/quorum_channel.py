@@ -53,6 +53,7 @@ class QuorumControllerChannel:
         self._request_timeout_s = request_timeout_s
         self._timeout_s = timeout_s
         self._remote: RemoteController | None = None
+        self._silences = 0
         self._nursery = OpenNursery()
         self._leader_changed = tasks.event()
 
@@ -72,6 +73,11 @@ class QuorumControllerChannel:
             self._disconnect()
         self._leader_changed.set()
         self._leader_changed = tasks.event()
+
+    @property
+    def silences(self) -> int:
+        """The number of times that the controller did not answer, and was connected to again."""
+        return self._silences + (0 if self._remote is None else self._remote.silences)
 
     def controller_versions(self) -> Mapping[int, tuple[int, int]] | None:
         """Return the versions that the controller of another node serves, by api key.
@@ -150,6 +156,7 @@ class QuorumControllerChannel:
 
     def _disconnect(self) -> None:
         if self._remote is not None:
+            self._silences += self._remote.silences
             self._remote.close()
             self._remote = None
 

@@ -5,10 +5,12 @@ a connection one after the other, and a heartbeat must not wait until a topic is
 of clients travel in an Envelope.
 """
 
+import logging
 from collections.abc import Mapping
 from typing import Final, TypeVar
 
 from barnabas import tasks
+from barnabas.client.broker_connection import BrokerConnection
 from barnabas.client.client_config import ClientConfig
 from barnabas.client.connection_pool import ConnectionPool
 from barnabas.client.failures import Address, ClientError, UnsupportedVersionError
@@ -20,19 +22,30 @@ from barnabas.server.api.embedded_requests import is_not_controller
 from barnabas.server.api.envelopes import unwrap, wrap
 from barnabas.server.controller_channel.controller_channel import expect
 
+logger = logging.getLogger(__name__)
+
 ResponseT = TypeVar("ResponseT", bound=Message)
 
 _FORWARDING: Final = "forwarding"
+_HEARTBEAT: Final = "heartbeat"
 _LANES: Final = {
     56: "alter-partition",
-    62: "heartbeat",  # BrokerRegistration
-    63: "heartbeat",
+    62: _HEARTBEAT,  # BrokerRegistration
+    63: _HEARTBEAT,
     70: "registration",
     73: "directory-assignments",
 }
 """The connections for the broker's own requests, by api key; all others share one."""
 
 _RECONNECT_BACKOFF_S: Final = 0.05
+_CONNECT_S: Final = 2.0
+
+_SILENT_S: Final = 3.0
+"""Heartbeats without an answer for so long show connections that a cut of the network has broken.
+
+Their sender gives each one up after a shorter time. TCP repeats its bytes less and less often, so
+that a new connection is there many seconds before the old one works again.
+"""
 
 
 class RemoteController:
@@ -52,9 +65,15 @@ class RemoteController:
             (address,),
             client_id=client_id,
             request_timeout_s=request_timeout_s,
+            connect_timeout_s=min(_CONNECT_S, request_timeout_s),
             reconnect_backoff_s=_RECONNECT_BACKOFF_S,
             reconnect_backoff_max_s=_RECONNECT_BACKOFF_S,
         )
+        self.silences = 0
+        """The number of times that heartbeats had no answer, and connections were opened again."""
+        self._unanswered_since: float | None = None
+        self._heartbeats_over: BrokerConnection | None = None
+        self._connected_at = 0.0
         self._pool = ConnectionPool(config, nursery)
         self._waiting: dict[tasks.CancelScope, None] = {}
 
@@ -91,12 +110,19 @@ class RemoteController:
         lane: str,
         max_version: int | None = None,
     ) -> ResponseT:
+        if lane == _HEARTBEAT:
+            self._leave_silent_connections()
         with tasks.cancel_scope() as scope:
             self._waiting[scope] = None
             try:
                 connection = await self._pool.connection(self.address, lane)
                 self.versions = connection.versions.ranges
-                return await connection.ask(request, response_type, max_version=max_version)
+                if lane == _HEARTBEAT and connection is not self._heartbeats_over:
+                    self._heartbeats_over, self._connected_at = connection, tasks.current_time()
+                response = await connection.ask(request, response_type, max_version=max_version)
+                if lane == _HEARTBEAT:
+                    self._unanswered_since = None
+                return response
             except (UnsupportedVersionError, EncodingError) as error:
                 raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, str(error)) from error
             except ClientError as error:
@@ -104,3 +130,28 @@ class RemoteController:
             finally:
                 self._waiting.pop(scope, None)
         raise KafkaError(ErrorCode.NETWORK_EXCEPTION, f"{self.address} is no longer used")
+
+    def _leave_silent_connections(self) -> None:
+        """Open new connections when no heartbeat was answered for some seconds.
+
+        Forwarded requests keep the old one: repeated, a CreateTopics may find its own topic.
+        """
+        now = tasks.current_time()
+        if self._unanswered_since is None:
+            self._unanswered_since = now
+        if now - self._unanswered_since < _SILENT_S:
+            return
+        self._unanswered_since = now
+        silent, self._heartbeats_over = self._heartbeats_over, None
+        if silent is None:
+            return
+        self.silences += 1
+        logger.warning(
+            "the controller does not answer, connecting again address=%s silent_s=%g age_s=%.1f",
+            self.address,
+            _SILENT_S,
+            now - self._connected_at,
+        )
+        for lane in {*_LANES.values()}:
+            self._pool.close_lane(lane)
+        self._pool.retire_lane(_FORWARDING)

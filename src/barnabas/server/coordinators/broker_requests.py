@@ -1,7 +1,7 @@
 """Requests of this node's coordinators to other brokers, over the inter-broker listener."""
 
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from barnabas import tasks
 from barnabas.protocol.errors import EncodingError, ErrorCode, KafkaError
@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from barnabas.cluster.metadata.image import MetadataImage
 
 ResponseT = TypeVar("ResponseT", bound=Message)
+
+_CONNECT_S: Final = 2.0
 
 
 class BrokerRequests:
@@ -93,5 +95,7 @@ class BrokerRequests:
         if nursery is None:
             raise KafkaError(ErrorCode.NETWORK_EXCEPTION, "the node stops")
         if self._pool is None:
-            self._pool = ConnectionPool(ClientConfig((), client_id=self._client_id), nursery)
+            self._pool = ConnectionPool(
+                ClientConfig((), client_id=self._client_id, connect_timeout_s=_CONNECT_S), nursery
+            )
         return self._pool

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from barnabas.log import LogManager
     from barnabas.server.api.dispatch import Dispatcher
     from barnabas.server.api.registry import ListenerKind
+    from barnabas.server.controller_channel.quorum_channel import QuorumControllerChannel
     from barnabas.server.coordinators.group_service import GroupCoordinator
     from barnabas.server.coordinators.transactions.transaction_service import TransactionCoordinator
     from barnabas.server.monitoring.loop_holds import LoopHolds
@@ -29,6 +30,7 @@ class MeteredParts(Protocol):
     dispatchers: "dict[ListenerKind, Dispatcher]"
     transport: "Transport"
     quorum: "Quorum"
+    channel: "QuorumControllerChannel"
     logs: "LogManager"
     replicas: "ReplicaManager"
     disk: "DiskThreads"
@@ -100,7 +102,7 @@ class Metrics:
             yield from self._scrubber()
 
     def _quorum(self) -> Iterator[Any]:
-        from prometheus_client.core import GaugeMetricFamily
+        from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
         from barnabas.server.monitoring.controller_metrics import (
             controller_families,
@@ -112,6 +114,11 @@ class Metrics:
             "barnabas_disputed_brokers",
             "Brokers that refuse the connections of this node, and that the controller reaches",
             len(self._parts.disputed_brokers()),
+        )
+        yield CounterMetricFamily(
+            "barnabas_silent_controller_connections",
+            "Times that the controller did not answer, and was connected to again",
+            self._parts.channel.silences,
         )
         if self._is_controller:
             yield from controller_families(self._parts.quorum)

@@ -50,6 +50,12 @@ class LeaderUnknownError(Exception):
     """The metadata has no address for the leader."""
 
 
+_SILENT_S: Final = 3.0
+"""A follower leaves a connection that is silent for so long beyond its wait for records."""
+
+_CONNECT_S: Final = 2.0
+
+
 class FetcherTask:
     """Runs one fetcher core over one connection."""
 
@@ -188,11 +194,13 @@ class FetcherTask:
     def _client_config(self, address: Address) -> ClientConfig:
         config = self._settings.current
         timeout_s = config.get_int("replica.socket.timeout.ms") / 1000
+        wait_s = config.get_int("replica.fetch.wait.max.ms") / 1000
         return ClientConfig(
             (address,),
             client_id=f"broker-{config.node_id}-fetcher-{self._key.number}",
-            request_timeout_s=timeout_s,
-            connect_timeout_s=timeout_s,
+            # After a cut of the network, a new connection is there long before TCP repeats itself.
+            request_timeout_s=min(timeout_s, wait_s + _SILENT_S),
+            connect_timeout_s=min(timeout_s, _CONNECT_S),
             # The system's own choice grows with the traffic, and takes less CPU than the default.
             receive_buffer_bytes=config.get_int(_BUFFER) if _BUFFER in config.static else -1,
         )
