@@ -147,4 +147,4 @@ class CountsOneReset(FailureEvidence):
 
     def on_closed(self, key: SessionKey, now_ms: int) -> None:
         super().on_closed(key, now_ms)
-        self._gone.add(key)
+        self._gone[key] = now_ms
