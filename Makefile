@@ -60,7 +60,7 @@ FETCH := sh -c 'for pause in 5 20; do "$$@" && exit; \
 # A module's tests share servers and Spark sessions, so one process runs all of them. Modules go in
 # the order of their names: kills, which wait most, are not last.
 COMPAT = $(BIN)/python -m pytest -p no:cacheprovider --size-mb $(SIZE_MB) \
-  -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+  -n $(COMPAT_WORKERS) --dist loadfile --no-loadscope-reorder
 PIPELINE_TESTS := compat_tests/pipeline
 
 ARGS ?=
@@ -71,6 +71,8 @@ SOAK_SECONDS := $(if $(filter-out file,$(origin SECONDS)),--seconds $(SECONDS))
 SEEDS ?= 10000
 SIZE_MB ?= 50
 WORKERS ?= 2
+# More than one for each part makes deadlines of tests of Spark and of clusters too short on two cores.
+COMPAT_WORKERS ?= 1
 
 .PHONY: help run test lint style types unit downloads compat compat-stalls compat-clients compat-pipelines compat-kafka compat-rust \
   compat-suites compat-franz bench \
