@@ -15,7 +15,7 @@ from barnabas import tasks
 from barnabas.client.broker_connection import Sockets
 from barnabas.client.failures import Address
 from barnabas.cluster.controller.controller_state_machine import Effects
-from barnabas.cluster.metadata.image import METADATA_TOPIC
+from barnabas.cluster.metadata.image import METADATA_TOPIC, Endpoint
 from barnabas.cluster.metadata.metadata_snapshot import SnapshotId
 from barnabas.cluster.quorum.fetched_batches import read_fetched
 from barnabas.cluster.quorum.quorum_state import QuorumState
@@ -305,8 +305,6 @@ def address_of(node_id: int) -> Address:
     return Address(endpoint.host, endpoint.port)
 
 
-def broker_endpoint(node_id: int) -> Any:
+def broker_endpoint(node_id: int) -> Endpoint:
     """Return the listener of a broker."""
-    from barnabas.cluster.metadata.image import Endpoint
-
     return Endpoint("PLAINTEXT", f"node-{node_id}", 9092)
