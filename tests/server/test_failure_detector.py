@@ -2,7 +2,6 @@
 
 import socket
 import struct
-import time
 from collections.abc import Awaitable, Callable
 
 import attrs
@@ -13,6 +12,7 @@ import trio.testing
 from barnabas.cluster.controller.sessions import SessionKey
 from barnabas.cluster.metadata.delta import MetadataDelta
 from barnabas.cluster.metadata.image import Endpoint, MetadataImage
+from barnabas.server.node.node import system_clock
 from barnabas.server.quorum import failure_detector
 from barnabas.server.quorum.failure_detector import FailureDetector
 from tests.cluster.states import Cluster
@@ -80,7 +80,7 @@ def observe(scenario: Callable[[Broker, FailureDetector], Awaitable[None]]) -> l
         detector = FailureDetector(
             1,
             "PLAINTEXT",
-            now_ms=lambda: int(time.monotonic() * 1000),
+            clock=system_clock(),
             report=broker.report,
         )
         async with trio.open_nursery() as nursery:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import trio
 
+from barnabas.clock import Clock
 from barnabas.cluster.controller.election_counts import ElectionCounts
 from barnabas.coordinator.groups.rebalance_history import Cause
 from barnabas.log_lines import JsonFormatter, TextFormatter
@@ -87,7 +88,7 @@ def fake_quorum(image: Any) -> Any:
         election_times=ElectionTimes(new_controllers=3, elections=2, seconds=0.5),
         partition_elections=ElectionCounts(9, 2, 1, 4, 0.25),
         metadata_timestamp_ms=9_000,
-        now_ms=lambda: 9_500,
+        clock=Clock(lambda: 9_500, lambda: 9_500),
     )
 
 

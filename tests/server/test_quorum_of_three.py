@@ -92,7 +92,7 @@ def test_broker_without_a_controller_follows_controllers_without_a_broker(tmp_pa
             broker = nodes.running[7]
             await nodes.eventually(lambda: "observed" in broker.image.topics_by_name)
             leader = nodes.running[nodes.leader_id].quorum
-            assert [key.id for key in leader.core.observers(leader.now_ms())] == [7]
+            assert [key.id for key in leader.core.observers(leader.clock.monotonic_ms())] == [7]
             await nodes.kill(nodes.leader_id)
             with trio.fail_after(30):
                 assert await create_topic(nodes, 7, "after") == 0

@@ -9,6 +9,7 @@ import trio
 import trio.testing
 
 from barnabas.client import Address
+from barnabas.clock import Clock
 from barnabas.cluster.metadata.image import METADATA_TOPIC_ID, Endpoint
 from barnabas.cluster.quorum.raft_messages import FetchRequest, VoteRequest
 from barnabas.cluster.quorum.voter_upkeep import UpkeepRequest
@@ -110,7 +111,7 @@ def with_peers(
             settings = PeerSettings(node_id=OWN_ID, cluster_id=CLUSTER_ID, directory=Path())
             parts: Any = core, Addresses(peer.address), settings
             unused: Any = None
-            peers = RaftPeers(*parts, disk=unused, now_ms=lambda: 0)
+            peers = RaftPeers(*parts, disk=unused, clock=Clock(lambda: 0, lambda: 0))
             shell: Any = Shell(fetch)
             await nursery.start(peers.run, shell)
             await test(peers)

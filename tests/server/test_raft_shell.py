@@ -10,6 +10,7 @@ import pytest
 import trio
 import trio.testing
 
+from barnabas.clock import Clock
 from barnabas.cluster.controller.controller_state_machine import ControllerStateMachine
 from barnabas.cluster.quorum.epoch_history import OffsetAndEpoch
 from barnabas.cluster.quorum.raft_messages import BeginQuorumEpoch, FetchResponse
@@ -72,7 +73,7 @@ def shell_of(machine: ControllerStateMachine, log: MemoryLog, disk: Disk) -> Raf
     return RaftShell(
         machine,
         *parts,
-        now_ms=lambda: 10_000,
+        clock=Clock(lambda: 10_000, lambda: 10_000),
         deliver=lambda effects: None,
         peers=SimpleNamespace(settled=lambda: None),  # type: ignore[arg-type]
     )

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import trio
 
+from barnabas.clock import Clock
 from barnabas.cluster.metadata.metadata_snapshot import Snapshot, encode_snapshot
 from barnabas.cluster.quorum.epoch_history import OffsetAndEpoch
 from barnabas.cluster.quorum.raft_wire import LeaderState
@@ -74,7 +75,7 @@ def download_of(core: Any, leader: Leader, directory: Path) -> SnapshotDownload:
         number=1,
         directory=directory,
         disk=disk,
-        now_ms=lambda: 0,
+        clock=Clock(lambda: 0, lambda: 0),
         max_bytes=PART_BYTES,
         cluster_id=CLUSTER_ID,
     )
@@ -119,7 +120,7 @@ def test_raft_peers_second_download_of_a_snapshot_replaces_the_first(
         parts: Any = (core, SimpleNamespace(of_node=lambda node_id: "leader"))
         settings = PeerSettings(node_id=2, cluster_id=CLUSTER_ID, directory=tmp_path)
         disk: Any = Disk()
-        peers = RaftPeers(*parts, settings, disk=disk, now_ms=lambda: 0)
+        peers = RaftPeers(*parts, settings, disk=disk, clock=Clock(lambda: 0, lambda: 0))
         shell: Any = SimpleNamespace(
             fetch_request=lambda: None, snapshot_downloaded=downloaded.append
         )

@@ -15,6 +15,7 @@ import attrs
 import pytest
 import trio
 
+from barnabas.clock import Clock
 from barnabas.cluster.controller.controller_state_machine import (
     CommittedBatch,
     Completion,
@@ -76,7 +77,7 @@ def real_order() -> Order:
         kraft_version=1,
     )
     quorum: Any = object.__new__(Quorum)
-    quorum.core, quorum.now_ms = core, lambda: 0
+    quorum.core, quorum.clock = core, Clock(lambda: 0, lambda: 0)
     quorum.election_times = SimpleNamespace(follow=lambda *_: None)
     quorum.publisher = SimpleNamespace(publish=noting(order, "publish"))
     quorum._is_published, quorum._applied_offset = True, lambda: -1
@@ -93,7 +94,9 @@ def real_order() -> Order:
     disk: Any = SimpleNamespace(run=write_state)
 
     async def carry_out() -> None:
-        shell = RaftShell(*parts, disk, now_ms=lambda: 0, deliver=quorum._deliver, peers=peers)
+        shell = RaftShell(
+            *parts, disk, clock=Clock(lambda: 0, lambda: 0), deliver=quorum._deliver, peers=peers
+        )
         await shell._carry_out(effects())
 
     trio.run(carry_out)

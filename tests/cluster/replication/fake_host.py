@@ -5,6 +5,7 @@ from typing import Any
 
 import attrs
 
+from barnabas.clock import Clock
 from barnabas.cluster.metadata.image import BrokerImage
 from barnabas.cluster.replication import Partition
 from barnabas.cluster.replication.isr_manager import IsrProposal
@@ -40,13 +41,11 @@ class FakeHost:
         self.broker_id = broker_id
         self.now_ms = 1_000_000
         self.isr_lines = LineBudget()
+        self.clock = Clock(lambda: self.now_ms, lambda: self.now_ms)
         self.brokers = {number: broker(number) for number in (1, 2, 3)}
         self.proposals: list[IsrProposal] = []
         self.changes: list[str] = []
         self._open_log = open_log
-
-    def monotonic_ms(self) -> int:
-        return self.now_ms
 
     def registered_broker(self, broker: int) -> BrokerImage | None:
         return self.brokers.get(broker)

@@ -20,6 +20,7 @@ from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
+from barnabas.clock import Clock
 from barnabas.cluster.metadata.feature_levels import ELIGIBLE_LEADER_REPLICAS_VERSION
 from barnabas.cluster.metadata.image import (
     RESOURCE_TOPIC,
@@ -111,13 +112,14 @@ class Broker:
         self.divergences = Divergences(world.rare)
         self.isr_manager = IsrManager(self.broker_id)
         self.isr_lines = LineBudget()
+        self.clock = Clock(lambda: world.now_ms, lambda: world.now_ms)
         self.leader_quota = ReplicationQuota()
         self.applied = len(world.images) - 2
         services = SimpleNamespace(
             replicas=self,
             fetch_sessions=FetchSessionCache(10, lambda: world.random.randrange(1, 1 << 31)),
             settings=SimpleNamespace(current={"fetch.max.bytes": 1 << 20}),
-            now_ms=lambda: world.now_ms,
+            clock=self.clock,
         )
         self.context: Any = SimpleNamespace(
             services=services,
@@ -142,9 +144,6 @@ class Broker:
         partition.commit_more()
 
     # The partition's host
-
-    def monotonic_ms(self) -> int:
-        return self.world.now_ms
 
     def registered_broker(self, broker: int) -> BrokerImage | None:
         return self.image.brokers.get(broker)

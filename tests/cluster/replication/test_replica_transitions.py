@@ -7,6 +7,7 @@ from typing import Any
 import attrs
 import pytest
 
+from barnabas.clock import Clock
 from barnabas.cluster.metadata.image import (
     DIRECTORY_LOST,
     DIRECTORY_MIGRATING,
@@ -45,7 +46,7 @@ class Broker:
         self.logs = LogManager(volumes, volumes[0], LogConfig())
         self.logs.open()
         self.replicas = ReplicaManager(
-            1, self.logs, config=lambda: self.config, now_ms=lambda: NOW_MS, monotonic_ms=lambda: 0
+            1, self.logs, config=lambda: self.config, clock=Clock(lambda: NOW_MS, lambda: 0)
         )
         self.proposals: list[IsrProposal] = []
         self.replicas.isr_manager.submit = self.proposals.append

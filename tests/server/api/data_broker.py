@@ -5,6 +5,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+from barnabas.clock import Clock
 from barnabas.cluster.metadata.image import MetadataImage
 from barnabas.cluster.replication import Partition, ReplicaManager
 from barnabas.config import NodeConfig, TopicConfig
@@ -66,12 +67,12 @@ class DataBroker:
         self.image: MetadataImage = cluster.image
         logs = LogManager([volume], volume, LogConfig.from_topic(TopicConfig(config)))
         self.clock_ms = 0
+        clock = Clock(lambda: NOW_MS, lambda: self.clock_ms)
         self.replicas = ReplicaManager(
             1,
             logs,
             config=lambda: config,
-            now_ms=lambda: NOW_MS,
-            monotonic_ms=lambda: self.clock_ms,
+            clock=clock,
         )
         self.replicas.apply(self.image)
         self.connection = FakeConnection()
@@ -83,7 +84,7 @@ class DataBroker:
             records=unused,
             fetch_sessions=FetchSessionCache(2, lambda: next(session_ids)),
             settings=ConfigSubscriptions(config),
-            now_ms=lambda: NOW_MS,
+            clock=clock,
             admission=unused,
             commits=CommitWaits(self._flush),
             checkpoint_log_starts=self._checkpoint,

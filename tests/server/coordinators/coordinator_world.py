@@ -9,6 +9,7 @@ from typing import Any
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
+from barnabas.clock import Clock
 from barnabas.cluster.replication import Partition, ReplicaManager
 from barnabas.config import NodeConfig, TopicConfig
 from barnabas.config.subscriptions import ConfigSubscriptions
@@ -51,12 +52,12 @@ class World:
         self.image = cluster.image
         self.node_id = 1
         logs = LogManager([volume], volume, LogConfig.from_topic(TopicConfig(self.config)))
+        self.clock = Clock(lambda: self.now_ms(), self.monotonic_ms)
         self.replicas = ReplicaManager(
             1,
             logs,
             config=lambda: self.config,
-            now_ms=lambda: self.now_ms(),
-            monotonic_ms=self.monotonic_ms,
+            clock=self.clock,
         )
         self.replicas.apply(self.image)
         self.subscribers: list[Callable[..., None]] = []
@@ -66,7 +67,7 @@ class World:
             self,  # the source of metadata
             lambda: self.config,
             self.commits,
-            self.now_ms,
+            self.clock,
         )
         self.groups = GroupCoordinator(*shared, assignors=assignors_of(self.config))
         producer_ids: Any = SimpleNamespace(next=self.next_producer_id)

@@ -35,8 +35,8 @@ class Controller:
 
 
 def ids(controller: Any, nursery: trio.Nursery) -> ProducerIds:
-    identity: Any = SimpleNamespace(id=3, epoch=14)
-    return ProducerIds(lambda: identity, controller, nursery.start_soon)
+    broker: Any = SimpleNamespace(identity=SimpleNamespace(id=3, epoch=14))
+    return ProducerIds(broker, controller, nursery.start_soon)
 
 
 def test_next_block_is_requested_before_the_last_ids_are_used() -> None:

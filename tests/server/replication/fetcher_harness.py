@@ -1,10 +1,12 @@
 """The fetchers of a broker without the rest of a node, and a leader in the same event loop."""
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Final
+from types import SimpleNamespace
+from typing import Any, Final
 
 import trio
 
+from barnabas.clock import Clock
 from barnabas.cluster.broker.broker_identity import BrokerIdentity
 from barnabas.cluster.metadata.image import BrokerImage, Endpoint, MetadataImage
 from barnabas.cluster.replication.fetcher_assignments import FetcherAssignments
@@ -45,12 +47,13 @@ class Harness:
         self.quota = ReplicationQuota()
         self.assignments = FetcherAssignments(FOLLOWER, self.quota)
         self.publisher = MetadataPublisher(MetadataImage())
+        broker: Any = SimpleNamespace(identity=BrokerIdentity(FOLLOWER, UUID, epoch=42))
         self.fetchers = ReplicaFetchers(
             self.assignments,
             self.publisher,
             self.settings,
-            identity=lambda: BrokerIdentity(FOLLOWER, UUID, epoch=42),
-            now_ms=lambda: NOW_MS,
+            broker=broker,
+            clock=Clock(lambda: NOW_MS, lambda: int(trio.current_time() * 1000)),
         )
         self.is_silent = False
 

@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import attrs
@@ -69,8 +70,10 @@ def world(tmp_path: Path) -> World:
 
 
 def run_shell(world: World, controller: Controller, test: Callable[[], Any]) -> None:
+    broker: Any = SimpleNamespace(identity=SimpleNamespace(epoch=EPOCH))
+
     async def main() -> None:
-        shell = IsrShell(world.replicas, controller, broker_epoch=lambda: EPOCH)
+        shell = IsrShell(world.replicas, controller, broker, world.clock)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(shell.run)
             await test()

@@ -37,8 +37,8 @@ class Cluster:
                 volumes_of_new_logs=lambda: [volume],
                 known=lambda name, number: None,
             ),
+            SimpleNamespace(identity=SimpleNamespace(id=NODE_ID, epoch=1)),  # type: ignore[arg-type]
             SimpleNamespace(  # type: ignore[arg-type]
-                identity=SimpleNamespace(id=NODE_ID, epoch=1),
                 image=self.image,
                 publisher=SimpleNamespace(subscribe=lambda name, observer: None),
             ),

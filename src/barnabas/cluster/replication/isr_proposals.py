@@ -37,7 +37,7 @@ def shrink(partition: "Partition") -> None:
     state = partition.leader_state
     if state is None or not state.followers:
         return
-    lagging = state.lagging(partition.log.log_end_offset, partition.host.monotonic_ms())
+    lagging = state.lagging(partition.log.log_end_offset, partition.host.clock.monotonic_ms())
     if lagging:
         propose(partition, state, state.isr.shrunk(lagging))
 
@@ -66,7 +66,7 @@ def propose(partition: "Partition", state: LeaderState, isr: IsrState) -> None:
 
 def _log_proposal(partition: "Partition", state: LeaderState, proposed: tuple[int, ...]) -> None:
     """Write a line, unless this broker has many such changes just now."""
-    if not partition.host.isr_lines.take(partition.host.monotonic_ms()):
+    if not partition.host.isr_lines.take(partition.host.clock.monotonic_ms()):
         return
     isr, log = state.isr, partition.log
     logger.info(
@@ -94,7 +94,7 @@ def answered(partition: "Partition", proposal: IsrProposal, answer: PartitionAns
     if answer.error_code == ErrorCode.NONE:
         _confirm(partition, state, answer)
         return False
-    if partition.host.isr_lines.take(partition.host.monotonic_ms()):
+    if partition.host.isr_lines.take(partition.host.clock.monotonic_ms()):
         logger.info(
             "ISR not changed partition=%s-%d isr=%s error=%s",
             partition.topic,

@@ -173,7 +173,7 @@ class Partition:
         if is_new_epoch:
             log = self._log
             end = -1 if log is None else log.log_end_offset
-            state.start_epoch(end, self.host.monotonic_ms())
+            state.start_epoch(end, self.host.clock.monotonic_ms())
             if log is not None:
                 self._start_epoch(log, state)
 
@@ -334,7 +334,7 @@ class Partition:
         has_moved = progress.log_end_offset != fetch_offset
         has_deleted = progress.log_start_offset != log_start_offset
         if time is None:
-            time = FetchTime(self.host.monotonic_ms())
+            time = FetchTime(self.host.clock.monotonic_ms())
         epoch = state.known_epoch(replica, broker_epoch)
         progress.fetched(fetch_offset, log_start_offset, epoch, log.log_end_offset, time)
         if state.may_join(replica, log.high_watermark):
@@ -354,7 +354,7 @@ class Partition:
         state = self.leader_state
         if state is None:
             return False
-        offset = state.high_watermark(log.log_end_offset, self.host.monotonic_ms())
+        offset = state.high_watermark(log.log_end_offset, self.host.clock.monotonic_ms())
         if offset <= log.high_watermark:
             return False
         log.advance_high_watermark(offset)

@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING, Protocol
 
+from barnabas.clock import Clock
 from barnabas.cluster.replication.isr_manager import IsrProposal
 from barnabas.cluster.replication.leader_state import BrokerRegistry
 from barnabas.cluster.replication.line_budget import LineBudget
@@ -27,10 +28,7 @@ class PartitionHost(BrokerRegistry, Protocol):
     broker_id: int
     isr_lines: LineBudget
     """The limit of the log lines about changes of ISRs."""
-
-    def monotonic_ms(self) -> int:
-        """Return the time of a clock that only advances."""
-        ...
+    clock: Clock
 
     def open_log(self, partition: "Partition", create: bool) -> PartitionLog | None:
         """Return the partition's log; None when it does not exist and is not to be created."""

@@ -11,6 +11,7 @@ from functools import partial
 from itertools import count, islice
 from typing import Final
 
+from barnabas.clock import Clock
 from barnabas.cluster.metadata.delta import MetadataDelta
 from barnabas.cluster.metadata.image import (
     DIRECTORY_UNASSIGNED,
@@ -42,11 +43,10 @@ _CHECKS_PER_STEP: Final = 10
 class ReplicaManager:
     """Finds partitions, and creates, updates and deletes them by the metadata.
 
-    `config` returns the node's current configuration, `now_ms` the wall clock, and `monotonic_ms`
-    a clock that only advances. `isr_manager` has the changes of ISRs for the controller;
-    `on_proposal` is called when one is added. With `on_unopened`, the logs of followers, and of
-    leaders with followers, are not created or loaded at once: it is called when there are some for
-    `open_next_log`.
+    `config` returns the node's current configuration. `isr_manager` has the changes of ISRs for the
+    controller; `on_proposal` is called when one is added. With `on_unopened`, the logs of
+    followers, and of leaders with followers, are not created or loaded at once: it is called when
+    there are some for `open_next_log`.
     """
 
     def __init__(
@@ -54,19 +54,17 @@ class ReplicaManager:
         broker_id: int,
         logs: LogManager,
         config: Callable[[], NodeConfig],
-        now_ms: Callable[[], int],
-        monotonic_ms: Callable[[], int],
+        clock: Clock,
     ) -> None:
         self.broker_id = broker_id
         self.logs = logs
         self.image = MetadataImage()
         self._config = config
-        self._now_ms = now_ms
         self._by_name: dict[str, dict[int, Partition]] = {}
         self._by_id: dict[Uuid, dict[int, Partition]] = {}
         self._topic_configs: dict[str, TopicConfig] = {}
         self._is_started = False
-        self.monotonic_ms = monotonic_ms
+        self.clock = clock
         self.isr_manager = IsrManager(broker_id)
         self.isr_lines = LineBudget()
         self.on_proposal: Callable[[], None] | None = None
@@ -206,7 +204,7 @@ class ReplicaManager:
         """Append one batch (its offsets are assigned in place); see `Partition.append`."""
         found = self.partition(topic, partition)
         info = found.append(
-            records, required_acks=required_acks, origin=origin, now_ms=self._now_ms()
+            records, required_acks=required_acks, origin=origin, now_ms=self.clock.wall_ms()
         )
         return AppendResult(found, info)
 

@@ -12,6 +12,7 @@ import attrs
 from barnabas.server.api.context import RequestContext
 
 if TYPE_CHECKING:
+    from barnabas.clock import Clock
     from barnabas.cluster.metadata.image import MetadataImage
     from barnabas.cluster.replication import ReplicaManager
     from barnabas.config.subscriptions import ConfigSubscriptions
@@ -68,8 +69,7 @@ class DataServices:
     records: "RecordWorker"
     fetch_sessions: "FetchSessionCache"
     settings: "ConfigSubscriptions"
-    now_ms: Callable[[], int]
-    """Returns the wall clock."""
+    clock: "Clock"
     admission: "PrepareAdmission"
     commits: "CommitWaits"
     checkpoint_log_starts: Callable[[], Awaitable[object]]

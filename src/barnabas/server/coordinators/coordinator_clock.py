@@ -3,22 +3,23 @@
 from collections.abc import Callable, Hashable
 from time import perf_counter
 
+from barnabas.clock import Clock
 from barnabas.server.replication.loop_timers import LoopTimers
 
 
 class CoordinatorClock:
-    """Time for deadlines, and timestamps for records; `wall_ms` is the system's clock.
+    """Time for deadlines, and timestamps for records.
 
     A simulation overrides all of it.
     """
 
-    def __init__(self, wall_ms: Callable[[], int]) -> None:
-        self._wall_ms = wall_ms
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
         self._offset_ms = 0
 
     def start(self) -> None:
-        """Set the clock by the system's, once, inside of the trio run."""
-        self._offset_ms = self._wall_ms() - LoopTimers.now_ms()
+        """Set the time of the deadlines by the wall clock, once, inside of the trio run."""
+        self._offset_ms = self._clock.wall_ms() - LoopTimers.now_ms()
 
     def now_ms(self) -> int:
         """Return the time that deadlines are compared with."""
@@ -26,7 +27,7 @@ class CoordinatorClock:
 
     def stamp_ms(self) -> int:
         """Return the timestamp of a record."""
-        return self._wall_ms()
+        return self._clock.wall_ms()
 
     def schedule(self, key: Hashable, deadline_ms: int, call: Callable[[], None]) -> None:
         """Call `call` at `deadline_ms`, in place of what was scheduled under `key` before."""

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import attrs
 
 from barnabas import tasks
+from barnabas.clock import Clock
 from barnabas.coordinator.core.routing import partition_for
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.server.coordinators.coordinator_clock import CoordinatorClock
@@ -76,7 +77,7 @@ class CoordinatorService(ABC, Generic[PartitionT]):
         metadata: MetadataPublisher,
         config: Callable[[], NodeConfig],
         commits: CommitWaits,
-        wall_ms: Callable[[], int],
+        clock: Clock,
     ) -> None:
         self.partitions: dict[int, PartitionT] = {}
         self.failures = 0
@@ -85,7 +86,7 @@ class CoordinatorService(ABC, Generic[PartitionT]):
         self._config = config
         self._nursery: tasks.Nursery | None = None
         self._backoffs: dict[int, _Backoff] = {}
-        self._clock = CoordinatorClock(wall_ms)
+        self._clock = CoordinatorClock(clock)
         self._commits = commits
 
     @cached_property

@@ -10,6 +10,7 @@ import uuid
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from barnabas.clock import Clock
 from barnabas.cluster.metadata.feature_levels import GROUP_VERSION
 from barnabas.coordinator.groups.consumer.assignors.assignor import load_assignors
 from barnabas.coordinator.groups.group_settings import GroupSettings
@@ -97,11 +98,11 @@ class GroupCoordinator(CoordinatorService["GroupPartition"]):
         metadata: MetadataPublisher,
         config: Callable[[], NodeConfig],
         commits: CommitWaits,
-        wall_ms: Callable[[], int],
+        clock: Clock,
         *,
         assignors: Mapping[str, Assignor],
     ) -> None:
-        super().__init__(replicas, metadata, config, commits, wall_ms)
+        super().__init__(replicas, metadata, config, commits, clock)
         self._assignors = assignors
         self._settings = group_settings(config(), assignors)
         protocols = config().get("group.coordinator.rebalance.protocols")

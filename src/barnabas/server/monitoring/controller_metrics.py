@@ -47,7 +47,7 @@ def quorum_families(quorum: "Quorum") -> Iterator[Any]:
 
     core, times = quorum.core, quorum.election_times
     committed, applied_ms = core.high_watermark - 1, quorum.metadata_timestamp_ms
-    lag_ms = 0 if core.is_leader else max(0, quorum.now_ms() - applied_ms)
+    lag_ms = 0 if core.is_leader else max(0, quorum.clock.monotonic_ms() - applied_ms)
     for name, text, value in (
         ("quorum_epoch", "Epoch of the quorum", core.epoch),
         (

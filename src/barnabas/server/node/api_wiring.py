@@ -69,7 +69,7 @@ def _data_services(node: "Node") -> DataServices:
         records=node.records,
         fetch_sessions=FetchSessionCache(slots, lambda: randrange(1, 1 << 31)),
         settings=node.settings,
-        now_ms=node.now_ms,
+        clock=node.clock,
         admission=partial(_admission, node),
         commits=node.commits,
         checkpoint_log_starts=partial(node.disk.run, node.logs.checkpoint_log_start_offsets),

@@ -44,7 +44,7 @@ def open_data(node: "Node") -> LogManager:
         for volume in volumes:
             _call_or_fail(volume, config, volume.lock)
         endpoints = registered(node, config.advertised_controller_listeners)
-        node.cluster_id = _identify(volumes, config, endpoints, node.now_ms())
+        node.cluster_id = _identify(volumes, config, endpoints, node.clock.wall_ms())
         for volume in volumes:
             _call_or_fail(volume, config, volume.load_checkpoints)
         logs = LogManager(

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
+from barnabas.clock import Clock
 from barnabas.config import Listener as Endpoint
 from barnabas.config import NodeConfig
 from barnabas.config.subscriptions import ConfigSubscriptions
@@ -80,7 +81,8 @@ class Node:
         self.settings = ConfigSubscriptions(config)
         self.node_id = config.node_id
         self.cluster_id = ""
-        self.started_at = time.monotonic()
+        self.clock = system_clock()
+        self.started_ms = self.clock.monotonic_ms()
         self.ready = False
         self.has_started = False
         self.metrics_port: int | None = None
@@ -124,14 +126,6 @@ class Node:
         """Wait shortly while a broker has just ended, and its partitions have no new leader."""
         if self._detector is not None:
             await self._detector.settle()
-
-    def now_ms(self) -> int:
-        """Return the wall clock, in ms since 1970."""
-        return int(time.time() * 1000)
-
-    def monotonic_ms(self) -> int:
-        """Return the milliseconds of a clock that only advances."""
-        return int(time.monotonic() * 1000)
 
     def stop(self) -> None:
         """Request a stop; `run` returns when the node has stopped."""
@@ -205,14 +199,12 @@ class Node:
 
         await nursery.start(self.commits.run)
         metadata = self.quorum.publisher
-        shared = self.replicas, metadata, lambda: self.config, self.commits, self.now_ms
+        shared = self.replicas, metadata, lambda: self.config, self.commits, self.clock
         self.groups = GroupCoordinator(*shared, assignors=self.assignors)
         self.transactions = TransactionCoordinator(
             *shared,
             groups=self.groups,
-            producer_ids=ProducerIds(
-                lambda: self.quorum.identity, self.channel, nursery.start_soon
-            ),
+            producer_ids=ProducerIds(self.quorum.broker, self.channel, nursery.start_soon),
         )
         await nursery.start(self.groups.run)
         await nursery.start(self.transactions.run)
@@ -227,7 +219,7 @@ class Node:
             disk=self.disk,
             helpers=self.helpers,
             directories=self.directories,
-            now_ms=self.now_ms,
+            clock=self.clock,
         )
         self.dispatchers["broker"] = broker_dispatcher(self)
         self.transport.accept(self._broker_listeners)
@@ -288,7 +280,7 @@ class Node:
             settings=self.settings,
             logs=self.logs,
             disk=self.disk,
-            now_ms=self.now_ms,
+            clock=self.clock,
         )
         self.quorum = Quorum(setup, await load_quorum(setup))
         self.dispatchers["controller"] = controller_dispatcher(self)
@@ -311,23 +303,22 @@ class Node:
         from barnabas.server.replication.replica_fetcher import ReplicaFetchers
         from barnabas.server.storage.directory_assignments import DirectoryAssignments
 
-        self.directories = DirectoryAssignments(self.logs, self.quorum, self.channel)
+        self.directories = DirectoryAssignments(
+            self.logs, self.quorum.broker, self.quorum, self.channel
+        )
         self.replicas = ReplicaManager(
             self.node_id,
             self.logs,
             config=lambda: self.config,
-            now_ms=self.now_ms,
-            monotonic_ms=self.monotonic_ms,
+            clock=self.clock,
         )
-        isr_shell = IsrShell(
-            self.replicas, self.channel, broker_epoch=lambda: self.quorum.identity.epoch
-        )
+        isr_shell = IsrShell(self.replicas, self.channel, self.quorum.broker, self.clock)
         self.fetchers = ReplicaFetchers(
             self.replicas.fetchers,
             self.quorum.publisher,
             self.settings,
-            identity=lambda: self.quorum.identity,
-            now_ms=self.now_ms,
+            broker=self.quorum.broker,
+            clock=self.clock,
         )
         await nursery.start(self.quorum.run, self.channel, self._follow_metadata)
         nursery.start_soon(self.directories.run)
@@ -345,7 +336,7 @@ class Node:
         detector = self._detector = FailureDetector(
             self.node_id,
             self.config.inter_broker_listener_name,
-            now_ms=quorum.now_ms,
+            clock=self.clock,
             report=quorum.end_session,
         )
         detector.follow(quorum.image)
@@ -403,8 +394,14 @@ class Node:
             ",".join(f"{x.name}://{x.host}:{x.port}" for x in self.listeners),
             self.node_id,
             self.cluster_id,
-            (time.monotonic() - self.started_at) * 1000,
+            self.clock.monotonic_ms() - self.started_ms,
         )
 
     async def _read_ahead(self, fd: int, position: int, size: int) -> None:
         await self.disk.run(read_ahead, fd, position, size)
+
+
+def system_clock() -> Clock:
+    """Return the machine's clock."""
+    offset = time.time() - time.monotonic()
+    return Clock(lambda: int(time.time() * 1000), lambda: int((offset + time.monotonic()) * 1000))

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable
 
 from barnabas import tasks
+from barnabas.clock import Clock
 from barnabas.cluster.controller.controller import ControllerRequest
 from barnabas.cluster.controller.controller_state_machine import (
     Completion,
@@ -31,12 +32,12 @@ class ControllerHost:
         self,
         machine: ControllerStateMachine,
         *,
-        now_ms: Callable[[], int],
+        clock: Clock,
         wake: Callable[[], None],
         timeout_s: float = _COMMIT_TIMEOUT_S,
     ) -> None:
         self._machine = machine
-        self._now_ms = now_ms
+        self._now_ms = clock.monotonic_ms
         self._wake = wake
         self._timeout_s = timeout_s
 

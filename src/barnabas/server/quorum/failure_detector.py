@@ -15,6 +15,7 @@ from typing import Final
 import attrs
 import trio
 
+from barnabas.clock import Clock
 from barnabas.cluster.controller.failure_evidence import SETTLE_MS, BrokerAddress, FailureEvidence
 from barnabas.cluster.controller.sessions import SessionKey
 from barnabas.cluster.metadata.delta import MetadataDelta
@@ -41,12 +42,12 @@ class FailureDetector:
         node_id: int,
         listener_name: str,
         *,
-        now_ms: Callable[[], int],
+        clock: Clock,
         report: Callable[[SessionKey], None],
     ) -> None:
         self._node_id = node_id
         self._listener_name = listener_name
-        self._now_ms = now_ms
+        self._now_ms = clock.monotonic_ms
         self._report = report
         self._evidence = FailureEvidence()
         self._connections: dict[SessionKey, trio.CancelScope] = {}

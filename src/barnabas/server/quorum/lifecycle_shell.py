@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from barnabas import tasks
-from barnabas.cluster.broker.broker_identity import BrokerIdentity
+from barnabas.clock import Clock
 from barnabas.cluster.broker.broker_lifecycle import (
     BrokerLifecycle,
     BrokerState,
@@ -51,7 +51,7 @@ class LifecycleShell:
         is_last_broker: Callable[[], bool],
         cordoned: Callable[[], Iterable[Uuid] | None],
         describe_leader: Callable[[], str],
-        now_ms: Callable[[], int],
+        clock: Clock,
     ) -> None:
         self._lifecycle = lifecycle
         self._channel = channel
@@ -59,14 +59,9 @@ class LifecycleShell:
         self._is_last_broker = is_last_broker
         self._cordoned = cordoned
         self._describe_leader = describe_leader
-        self._now_ms = now_ms
+        self._now_ms = clock.monotonic_ms
         self._woken = tasks.event()
         self._changed = tasks.condition()
-
-    @property
-    def identity(self) -> BrokerIdentity:
-        """The broker's identity; its epoch is -1 before the registration."""
-        return self._lifecycle.identity
 
     async def run(self) -> None:
         """Register and send heartbeats until cancelled, or until the broker may stop.

@@ -15,7 +15,6 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from barnabas import tasks
-from barnabas.cluster.broker.broker_identity import BrokerIdentity
 from barnabas.cluster.broker.broker_lifecycle import BrokerLifecycle, BrokerState
 from barnabas.cluster.controller.controller import Controller, ControllerRequest
 from barnabas.cluster.controller.controller_state_machine import ControllerStateMachine, Effects
@@ -71,7 +70,7 @@ class Quorum:
     def __init__(self, setup: QuorumSetup, loaded: LoadedQuorum) -> None:
         self._setup = setup
         self._registration = NodeRegistration(setup)
-        self._clock_offset_ms = setup.now_ms() - _monotonic_ms()
+        self.clock = setup.clock
         config, chance = setup.config, tasks.local(Random)
         log, loader = loaded.log, loaded.loader
         image = loader.image()
@@ -102,19 +101,19 @@ class Quorum:
             self.addresses,
             setup.peer_settings(log),
             disk=setup.disk,
-            now_ms=self.now_ms,
+            clock=self.clock,
         )
         self.raft = RaftShell(
             self._machine,
             log,
-            MetadataSnapshots(log, config, self.now_ms()),
+            MetadataSnapshots(log, config, self.clock.monotonic_ms()),
             setup.disk,
-            now_ms=self.now_ms,
+            clock=self.clock,
             deliver=self._deliver,
             peers=self._peers,
             must_sync=config.is_controller,
         )
-        self._host = ControllerHost(self._machine, now_ms=self.now_ms, wake=self.raft.wake)
+        self._host = ControllerHost(self._machine, clock=self.clock, wake=self.raft.wake)
         self._is_published = False
         self._is_caught_up = tasks.event()
         self._leader_changed = tasks.event()
@@ -135,7 +134,7 @@ class Quorum:
             self._peers,
             self._machine.reported_voters,
             listener_name=self._setup.config.controller_listener_names[0],
-            now_ms=self.now_ms,
+            clock=self.clock,
         )
 
     @property
@@ -148,12 +147,15 @@ class Quorum:
         """The committed metadata, as far as this node has applied it."""
         return self.publisher.image
 
-    @property
-    def identity(self) -> BrokerIdentity:
-        """The broker's identity; its epoch is -1 before the registration, or without a broker."""
-        if not self._setup.config.is_broker:
-            return self._registration.unregistered()
-        return self.lifecycle.identity
+    @cached_property
+    def broker(self) -> BrokerLifecycle:
+        """The state of this node's broker: its registration, and what it reports."""
+        registration = self._registration
+        return BrokerLifecycle(
+            registration.unregistered(),
+            registration.of_broker(),
+            self._setup.lifecycle_timeouts(),
+        )
 
     @property
     def partition_elections(self) -> ElectionCounts:
@@ -173,13 +175,9 @@ class Quorum:
         """Call `callback` whenever this node learns of another leader, or loses it."""
         self._leader_observers.append(callback)
 
-    def now_ms(self) -> int:
-        """Return the time in ms since 1970, of a clock that does not jump."""
-        return self._clock_offset_ms + _monotonic_ms()
-
     def end_session(self, key: SessionKey) -> None:
         """Have this node's controller, if it is active, fence a broker whose process has ended."""
-        self._machine.end_session(key, self.now_ms())
+        self._machine.end_session(key, self.clock.monotonic_ms())
         self.raft.wake()
 
     async def handle(self, request: ControllerRequest, version: int) -> Message:
@@ -229,19 +227,15 @@ class Quorum:
         """Register the broker; return when it is unfenced, with the first image applied."""
         setup = self._setup
         self.lifecycle = LifecycleShell(
-            BrokerLifecycle(
-                self._registration.unregistered(),
-                self._registration.of_broker(),
-                setup.lifecycle_timeouts(),
-            ),
+            self.broker,
             channel,
             metadata_offset=self._applied_offset,
             is_last_broker=self._is_last_broker,
             cordoned=self._cordoned_directories,
             describe_leader=self.addresses.describe_leader,
-            now_ms=self.now_ms,
+            clock=self.clock,
         )
-        setup.logs.broker_epoch = lambda: self.lifecycle.identity.epoch
+        setup.logs.broker_epoch = lambda: self.broker.identity.epoch
         nursery.start_soon(self.lifecycle.run)
         await self.lifecycle.wait_for(BrokerState.RECOVERY)
         await self._publish_first(host)
@@ -353,7 +347,7 @@ class Quorum:
     def _deliver(self, effects: Effects) -> None:
         """Publish the committed batches, then answer the operations that wait for them."""
         core = self.core
-        self.election_times.follow(core.role, core.leader_id, core.epoch, self.now_ms())
+        self.election_times.follow(core.role, core.leader_id, core.epoch, self.clock.monotonic_ms())
         if self._is_published:
             for batch in effects.committed:
                 self.publisher.publish(batch.image, batch.delta)
@@ -380,7 +374,3 @@ class Quorum:
             settings.publish(settings.current.with_dynamic(cluster, own))
         except ConfigError as error:
             logger.warning("dynamic configuration not applied error=%s", error.message)
-
-
-def _monotonic_ms() -> int:
-    return int(tasks.current_time() * 1000)

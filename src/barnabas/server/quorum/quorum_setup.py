@@ -1,10 +1,10 @@
 """The parts of the node that its quorum uses, and the timeouts and sizes of the quorum."""
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import attrs
 
+from barnabas.clock import Clock
 from barnabas.cluster.broker.broker_lifecycle import LifecycleTimeouts
 from barnabas.cluster.metadata.image import Endpoint
 from barnabas.cluster.quorum.raft_state import Timeouts
@@ -29,7 +29,7 @@ class QuorumSetup:
     settings: ConfigSubscriptions
     logs: "LogManager"
     disk: "DiskThreads"
-    now_ms: Callable[[], int]
+    clock: Clock
 
     @property
     def config(self) -> NodeConfig:

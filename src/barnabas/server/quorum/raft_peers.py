@@ -6,7 +6,6 @@ timeout. One task fetches from the leader, or from a bootstrap server while the 
 """
 
 import logging
-from collections.abc import Callable
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import attrs
 
 from barnabas import tasks
+from barnabas.clock import Clock
 from barnabas.cluster.metadata.feature_levels import KRAFT_VERSION
 from barnabas.cluster.metadata.image import Endpoint
 from barnabas.cluster.quorum.epoch_history import OffsetAndEpoch
@@ -95,13 +95,13 @@ class RaftPeers:
         settings: PeerSettings,
         *,
         disk: "DiskThreads",
-        now_ms: Callable[[], int],
+        clock: Clock,
     ) -> None:
         self._core = core
         self._disk = disk
         self._addresses = addresses
         self._settings = settings
-        self._now_ms = now_ms
+        self._clock, self._now_ms = clock, clock.monotonic_ms
         self._shell: RaftShell
         self._nursery = OpenNursery()
         self._pool: ConnectionPool | None = None
@@ -367,7 +367,7 @@ class RaftPeers:
             number=self._downloads,
             directory=settings.directory,
             disk=self._disk,
-            now_ms=self._now_ms,
+            clock=self._clock,
             max_bytes=settings.snapshot_bytes_max,
             cluster_id=settings.cluster_id,
         )

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 import attrs
 
 from barnabas import tasks
+from barnabas.clock import Clock
 from barnabas.cluster.controller.controller_state_machine import ControllerStateMachine, Effects
 from barnabas.cluster.metadata.image import MetadataImage
 from barnabas.cluster.metadata.metadata_loader import MetadataLoader
@@ -91,7 +92,7 @@ class RaftShell:
         snapshots: "MetadataSnapshots",
         disk: "DiskThreads",
         *,
-        now_ms: Callable[[], int],
+        clock: Clock,
         deliver: Callable[[Effects], None],
         peers: QuorumPeers,
         must_sync: bool = True,
@@ -101,7 +102,7 @@ class RaftShell:
         self._log = log
         self._snapshots = snapshots
         self._disk = disk
-        self._now_ms = now_ms
+        self._now_ms = clock.monotonic_ms
         self._deliver = deliver
         self._peers = peers
         self._must_sync = must_sync

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
+from barnabas.clock import Clock
 from barnabas.cluster.metadata.metadata_snapshot import SnapshotId, decode_snapshot
 from barnabas.cluster.quorum import snapshot_wire
 from barnabas.cluster.quorum.epoch_history import OffsetAndEpoch
@@ -66,7 +67,7 @@ class SnapshotDownload:
         number: int,
         directory: Path,
         disk: "DiskThreads",
-        now_ms: Callable[[], int],
+        clock: Clock,
         max_bytes: int,
         cluster_id: str,
     ) -> None:
@@ -75,7 +76,7 @@ class SnapshotDownload:
         self._epoch = core.epoch
         self._ask = ask
         self._disk = disk
-        self._now_ms = now_ms
+        self._now_ms = clock.monotonic_ms
         self._max_bytes = max_bytes
         self._cluster_id = cluster_id
         self._path = directory / SnapshotId(snapshot.offset, snapshot.epoch).file_name

@@ -1,10 +1,11 @@
 """Requests that change the voters, at the leader: checks, ApiVersions of a newcomer, the commit."""
 
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from barnabas import tasks
+from barnabas.clock import Clock
 from barnabas.cluster.metadata.image import Endpoint
 from barnabas.cluster.quorum import voter_changes
 from barnabas.cluster.quorum.raft import RaftCore
@@ -30,14 +31,14 @@ class VoterChanges:
         reported: dict[int, Voter],
         *,
         listener_name: str,
-        now_ms: Callable[[], int],
+        clock: Clock,
     ) -> None:
         self._core = core
         self._shell = shell
         self._peers = peers
         self._reported = reported
         self._listener_name = listener_name
-        self._now_ms = now_ms
+        self._now_ms = clock.monotonic_ms
         self._is_changing = False
 
     async def add(

@@ -1,6 +1,7 @@
 """The task of one fetcher core: its connection to the leader, its requests and the responses."""
 
 import logging
+import math
 from collections.abc import Callable
 from typing import Final
 
@@ -8,7 +9,8 @@ from barnabas import tasks
 from barnabas.client.broker_connection import BrokerConnection, open_connection
 from barnabas.client.client_config import ClientConfig
 from barnabas.client.failures import Address, ClientError
-from barnabas.cluster.broker.broker_identity import BrokerIdentity
+from barnabas.clock import Clock
+from barnabas.cluster.broker.broker_lifecycle import BrokerLifecycle
 from barnabas.cluster.metadata.feature_levels import METADATA_VERSION
 from barnabas.cluster.metadata.image import MetadataImage
 from barnabas.cluster.replication.fetcher_assignments import FetcherKey
@@ -66,15 +68,15 @@ class FetcherTask:
         *,
         settings: ConfigSubscriptions,
         image: Callable[[], MetadataImage],
-        identity: Callable[[], BrokerIdentity],
-        now_ms: Callable[[], int],
+        broker: BrokerLifecycle,
+        clock: Clock,
     ) -> None:
         self.core = core
         self._key = key
         self._settings = settings
         self._image = image
-        self._identity = identity
-        self._now_ms = now_ms
+        self._broker = broker
+        self._clock = clock
         self._connection: BrokerConnection | None = None
         self._scope = tasks.cancel_scope()
         self._woken = tasks.event()
@@ -116,8 +118,10 @@ class FetcherTask:
 
     def _next_request(self) -> Request | None:
         version = inter_broker_version(FETCH_VERSIONS, self._metadata_version)
-        epoch = self._identity().epoch
-        return self.core.next_request(_clock_ms(), version=version, broker_epoch=epoch)
+        epoch = self._broker.identity.epoch
+        return self.core.next_request(
+            self._clock.monotonic_ms(), version=version, broker_epoch=epoch
+        )
 
     @property
     def _metadata_version(self) -> int:
@@ -125,10 +129,10 @@ class FetcherTask:
 
     async def _wait(self) -> None:
         """Wait for the core's next time, or for a change of its partitions."""
-        wakeup_ms = self.core.wakeup_ms(_clock_ms())
-        with tasks.cancel_scope() as scope:
-            if wakeup_ms is not None:
-                scope.deadline = wakeup_ms / 1000
+        now_ms = self._clock.monotonic_ms()
+        wakeup_ms = self.core.wakeup_ms(now_ms)
+        wait_ms = math.inf if wakeup_ms is None else max(0, wakeup_ms - now_ms)
+        with tasks.move_on_after(wait_ms / 1000):
             await self._woken.wait()
         self._woken = tasks.event()
 
@@ -150,7 +154,7 @@ class FetcherTask:
         if self._is_failing:
             self._is_failing = False
             logger.info("fetching again from broker=%d", self._key.leader)
-        self.core.on_response(response, _clock_ms(), wall_ms=self._now_ms())
+        self.core.on_response(response, self._clock.monotonic_ms(), wall_ms=self._clock.wall_ms())
 
     async def _ask(
         self, connection: BrokerConnection, request: Request
@@ -167,7 +171,7 @@ class FetcherTask:
             logger.warning("cannot fetch from broker=%d error=%s", self._key.leader, error)
         self._is_failing = True
         self._disconnect()
-        self.core.on_failure(_clock_ms())
+        self.core.on_failure(self._clock.monotonic_ms())
 
     def _disconnect(self) -> None:
         if self._connection is not None:
@@ -204,7 +208,3 @@ class FetcherTask:
             # The system's own choice grows with the traffic, and takes less CPU than the default.
             receive_buffer_bytes=config.get_int(_BUFFER) if _BUFFER in config.static else -1,
         )
-
-
-def _clock_ms() -> int:
-    return int(tasks.current_time() * 1000)

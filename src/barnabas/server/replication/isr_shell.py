@@ -2,9 +2,10 @@
 
 import logging
 import math
-from collections.abc import Callable
 
 from barnabas import tasks
+from barnabas.clock import Clock
+from barnabas.cluster.broker.broker_lifecycle import BrokerLifecycle
 from barnabas.cluster.replication import ReplicaManager
 from barnabas.cluster.replication.line_budget import LINES_PER_WINDOW
 from barnabas.protocol.errors import KafkaError, error_code
@@ -21,20 +22,19 @@ logger = logging.getLogger(__name__)
 class IsrShell:
     """Sends the changes of ISRs to the controller, one request at a time, and finds lagging
     followers every replica.lag.time.max.ms/2, also while the controller does not answer.
-
-    `broker_epoch` returns the epoch of this broker's registration.
     """
 
     def __init__(
         self,
         replicas: ReplicaManager,
         channel: ControllerChannel,
-        *,
-        broker_epoch: Callable[[], int],
+        broker: BrokerLifecycle,
+        clock: Clock,
     ) -> None:
         self._replicas = replicas
         self._channel = channel
-        self._broker_epoch = broker_epoch
+        self._broker = broker
+        self._clock = clock
         self._woken = tasks.event()
         replicas.on_proposal = self._wake
 
@@ -51,11 +51,11 @@ class IsrShell:
             await in_slices(replicas.check_isrs())
 
     async def _send_changes(self) -> None:
-        replicas, manager = self._replicas, self._replicas.isr_manager
+        manager = self._replicas.isr_manager
         while True:
             self._woken = tasks.event()
-            now_ms = replicas.monotonic_ms()
-            request = manager.poll(self._broker_epoch(), now_ms)
+            now_ms = self._clock.monotonic_ms()
+            request = manager.poll(self._broker.identity.epoch, now_ms)
             if request is not None:
                 await self._send(request)
                 continue
@@ -68,7 +68,7 @@ class IsrShell:
         self._woken.set()
 
     async def _send(self, request: AlterPartitionRequest) -> None:
-        manager, replicas = self._replicas.isr_manager, self._replicas
+        manager = self._replicas.isr_manager
         count = sum(len(topic.partitions) for topic in request.topics)
         if count > LINES_PER_WINDOW:  # which have no line each
             logger.info("changing ISRs partitions=%d", count)
@@ -76,8 +76,8 @@ class IsrShell:
             response = await self._channel.send(request, AlterPartitionResponse)
         except KafkaError as error:
             logger.warning("ISR changes not answered error=%s", error)
-            manager.on_failure(replicas.monotonic_ms())
+            manager.on_failure(self._clock.monotonic_ms())
             return
         if response.error_code:
             logger.warning("ISR changes not taken error=%s", error_code(response.error_code).name)
-        manager.on_response(response, replicas.monotonic_ms())
+        manager.on_response(response, self._clock.monotonic_ms())

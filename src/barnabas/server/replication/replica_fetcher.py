@@ -17,7 +17,8 @@ from barnabas.cluster.replication.fetch_settings import FetchSettings
 from barnabas.server.work_slices import in_slices
 
 if TYPE_CHECKING:
-    from barnabas.cluster.broker.broker_identity import BrokerIdentity
+    from barnabas.clock import Clock
+    from barnabas.cluster.broker.broker_lifecycle import BrokerLifecycle
     from barnabas.cluster.metadata.delta import MetadataDelta
     from barnabas.cluster.metadata.image import MetadataImage
     from barnabas.cluster.replication.fetcher_assignments import FetcherAssignments, FetcherKey
@@ -48,14 +49,14 @@ class ReplicaFetchers:
         assignments: "FetcherAssignments",
         publisher: "MetadataPublisher",
         settings: "ConfigSubscriptions",
-        identity: "Callable[[], BrokerIdentity]",
-        now_ms: Callable[[], int],
+        broker: "BrokerLifecycle",
+        clock: "Clock",
     ) -> None:
         self._assignments = assignments
         self._publisher = publisher
         self._settings = settings
-        self._identity = identity
-        self._now_ms = now_ms
+        self._broker = broker
+        self._clock = clock
         self._tasks: dict[FetcherKey, FetcherTask] = {}
         self._nursery: tasks.Nursery | None = None
         self._unopened = tasks.event()
@@ -123,8 +124,8 @@ class ReplicaFetchers:
                     core,
                     settings=self._settings,
                     image=lambda: self._publisher.image,
-                    identity=self._identity,
-                    now_ms=self._now_ms,
+                    broker=self._broker,
+                    clock=self._clock,
                 )
                 nursery.start_soon(started.run)
 

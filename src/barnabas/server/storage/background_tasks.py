@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
+from barnabas.clock import Clock
 from barnabas.cluster.replication.partition import Partition
 from barnabas.log import LogConfig, PartitionLog
 from barnabas.protocol.errors import KafkaError
@@ -50,14 +51,14 @@ class BackgroundTasks:
         disk: "DiskThreads",
         helpers: "HelperPool",
         directories: "DirectoryAssignments",
-        now_ms: Callable[[], int],
+        clock: Clock,
     ) -> None:
         self._config = config
         self._logs = logs
         self._replicas = replicas
         self._disk = disk
-        self._now_ms = now_ms
-        self.log_cleaner = LogCleaner(config, logs, replicas, disk, helpers, now_ms)
+        self._now_ms = clock.wall_ms
+        self.log_cleaner = LogCleaner(config, logs, replicas, disk, helpers, clock)
         self.relocation_worker = RelocationWorker(logs, replicas, disk, directories)
         self.scrubber = Scrubber(config, logs, helpers)
 

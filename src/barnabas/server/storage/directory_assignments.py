@@ -12,7 +12,6 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final, Protocol
 
 from barnabas import tasks
-from barnabas.cluster.broker.broker_identity import BrokerIdentity
 from barnabas.cluster.metadata.delta import MetadataDelta
 from barnabas.cluster.metadata.feature_levels import METADATA_VERSION, supports_directories
 from barnabas.cluster.metadata.image import NO_DIRECTORY, MetadataImage, TopicImage
@@ -26,6 +25,7 @@ from barnabas.protocol.types import Uuid
 from barnabas.server.node_failures import raise_error
 
 if TYPE_CHECKING:
+    from barnabas.cluster.broker.broker_lifecycle import BrokerLifecycle
     from barnabas.log import LogManager
 
 logger = logging.getLogger(__name__)
@@ -71,13 +71,8 @@ class FailureReports(Protocol):
         ...
 
 
-class BrokerView(Protocol):
-    """This broker: its identity, the published metadata, and its reports."""
-
-    @property
-    def identity(self) -> BrokerIdentity:
-        """The broker's id and its current epoch."""
-        ...
+class QuorumView(Protocol):
+    """The published metadata, and the reports to the controller."""
 
     @property
     def image(self) -> MetadataImage:
@@ -98,8 +93,15 @@ class BrokerView(Protocol):
 class DirectoryAssignments:
     """Keeps the directories in the metadata equal to those of this node's replicas."""
 
-    def __init__(self, logs: "LogManager", quorum: BrokerView, channel: AssignmentsChannel) -> None:
+    def __init__(
+        self,
+        logs: "LogManager",
+        broker: "BrokerLifecycle",
+        quorum: QuorumView,
+        channel: AssignmentsChannel,
+    ) -> None:
         self._logs = logs
+        self._broker = broker
         self._quorum = quorum
         self._channel = channel
         self._unreported: dict[tuple[Uuid, int], Uuid] = {}
@@ -181,7 +183,7 @@ class DirectoryAssignments:
     ) -> None:
         if not supports_directories(image.features):
             return
-        node_id = self._quorum.identity.id
+        node_id = self._broker.identity.id
         reserved: Counter[Uuid] | None = None
         for topic, number in ((topic, number) for topic, numbers in wanted for number in numbers):
             partition = topic.partitions[number]
@@ -204,7 +206,7 @@ class DirectoryAssignments:
 
     def _reserved(self, image: MetadataImage) -> "Counter[Uuid]":
         """Return the number of replicas that each directory has or is assigned."""
-        node_id = self._quorum.identity.id
+        node_id = self._broker.identity.id
         counts = Counter(
             partition.directory(node_id)
             for topic in image.topics_by_id.values()
@@ -247,7 +249,7 @@ class DirectoryAssignments:
 
     def _drop_reported(self) -> None:
         """Forget the replicas that have their directory in the metadata, or were removed."""
-        node_id = self._quorum.identity.id
+        node_id = self._broker.identity.id
         topics = self._quorum.image.topics_by_id
         for (topic_id, number), directory in list(self._unreported.items()):
             topic = topics.get(topic_id)
@@ -269,7 +271,7 @@ class DirectoryAssignments:
 
     async def _report(self, assigned: dict[tuple[Uuid, int], Uuid]) -> None:
         """Send the directories of these replicas to the controller. Raises KafkaError."""
-        identity = self._quorum.identity
+        identity = self._broker.identity
         request = AssignReplicasToDirsRequest(
             broker_id=identity.id,
             broker_epoch=identity.epoch,

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import trio
 
+from barnabas.clock import Clock
 from barnabas.log import PartitionLog
 from barnabas.log.compaction import segment_swap
 from barnabas.log.compaction.compaction_failures import CompactionFailures
@@ -59,14 +60,14 @@ class LogCleaner:
         replicas: "ReplicaManager",
         disk: "DiskThreads",
         helpers: HelperPool,
-        now_ms: Callable[[], int],
+        clock: Clock,
     ) -> None:
         self._config = config
         self._logs = logs
         self._replicas = replicas
         self._disk = disk
         self._helpers = helpers
-        self._now_ms = now_ms
+        self._clock = clock
         self._busy: set[PartitionLog] = set()
         self.failures = CompactionFailures()
         self.counts = CleanerCounts()
@@ -134,7 +135,7 @@ class LogCleaner:
             logger.error("marking log as uncleanable log=%s error=%r", log.directory, error)
         else:
             backoff_ms = self._config().get_int("log.cleaner.backoff.ms")
-            delay_ms = self.failures.retry(log, trio.current_time() * 1000, backoff_ms)
+            delay_ms = self.failures.retry(log, self._clock.monotonic_ms(), backoff_ms)
             self.counts.retried += 1
             logger.error(
                 "compaction failed log=%s error=%r retry_ms=%.0f", log.directory, error, delay_ms
@@ -147,7 +148,7 @@ class LogCleaner:
     async def _choose(self) -> "Candidate | None":
         from barnabas.log.compaction import cleaning_plan
 
-        now_ms, clock_ms = self._now_ms(), trio.current_time() * 1000
+        wall_ms, now_ms = self._clock.wall_ms(), self._clock.monotonic_ms()
         self.failures.prune()
         candidates: list[Candidate] = []
         for partition in list(self._replicas.partitions()):
@@ -159,11 +160,11 @@ class LogCleaner:
                 continue
             try:
                 log = self._logs.get(partition.topic, partition.partition)
-                if log is None or log in self._busy or not self.failures.allows(log, clock_ms):
+                if log is None or log in self._busy or not self.failures.allows(log, now_ms):
                     continue
                 if log.recovery_point < log.active.base_offset:  # only synced segments are cleaned
                     await self._disk.run(log.flush_rolled)
-                found = log.cleaning_candidate(now_ms)
+                found = log.cleaning_candidate(wall_ms)
                 if found is not None:
                     candidates.append(found)
             except KafkaError as error:
@@ -187,7 +188,7 @@ class LogCleaner:
         from barnabas.log.compaction import cleaning_plan
 
         log = chosen.log
-        job = cleaning_plan.job_for(chosen, self._limits(), self._now_ms())
+        job = cleaning_plan.job_for(chosen, self._limits(), self._clock.wall_ms())
         # Gaps above the checkpointed recovery point would look like damage after a kill.
         await self._disk.run(self._logs.checkpoint)
         began = trio.current_time()

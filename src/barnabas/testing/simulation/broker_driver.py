@@ -79,8 +79,7 @@ class BrokerDriver:
             process.node_id,
             logs,  # pyright: ignore[reportArgumentType]  (has what the manager uses)
             lambda: self.config,
-            lambda: process.now_ms,
-            lambda: process.now_ms,
+            process.clock,
         )
         self.replicas.fetchers.configure(fetch_settings(config))
         self._network = network
@@ -94,7 +93,7 @@ class BrokerDriver:
             replicas=self.replicas,
             fetch_sessions=FetchSessionCache(1000, lambda: random.randrange(1, 1 << 31)),
             settings=SimpleNamespace(current=_FETCH_SETTINGS),
-            now_ms=lambda: process.now_ms,
+            clock=process.clock,
         )
         self._start_coordinators(process, network, config)
         self._context: Any = SimpleNamespace(
@@ -124,7 +123,6 @@ class BrokerDriver:
             self.process,
             self._logs,
             lifecycle,
-            identity=lambda: lifecycle.lifecycle.identity,
             ask_controller=self._ask_leader,
         )
         for volume in self._logs.volumes:

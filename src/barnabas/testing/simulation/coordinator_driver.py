@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any, Final
 
+from barnabas.clock import Clock
 from barnabas.cluster.broker.producer_id_blocks import InvalidBlockError, ProducerIdBlocks
 from barnabas.cluster.metadata.delta import MetadataDelta
 from barnabas.cluster.metadata.feature_levels import TRANSACTION_VERSION
@@ -107,7 +108,7 @@ class CoordinatorDriver:
             holder,
             self.guards,
             self.commits,
-            self.clock.now_ms,
+            Clock(self.clock.now_ms, self.clock.now_ms),
             timeout_ms=_COMMIT_TIMEOUT_MS,
         )
         self._sender = MarkerDriver(process, network, lambda: replicas.image, self.markers)

@@ -8,7 +8,6 @@ from collections.abc import Callable, Coroutine, Generator
 from types import SimpleNamespace
 from typing import Any, Final
 
-from barnabas.cluster.broker.broker_identity import BrokerIdentity
 from barnabas.cluster.metadata.delta import MetadataDelta
 from barnabas.cluster.metadata.image import MetadataImage
 from barnabas.protocol.errors import ErrorCode, KafkaError
@@ -50,18 +49,14 @@ class DirectoryDriver:
         logs: SimLogs,
         lifecycle: Any,
         *,
-        identity: Callable[[], BrokerIdentity],
         ask_controller: Callable[[Any, Callable[[Any], None]], None],
     ) -> None:
         self._process = process
         self._ask_controller = ask_controller
-        self._identity = identity
-        self._quorum: Any = SimpleNamespace(
-            identity=identity(), image=MetadataImage(), lifecycle=lifecycle
-        )
+        self._quorum: Any = SimpleNamespace(image=MetadataImage(), lifecycle=lifecycle)
         holder: Any = logs
         channel: Any = _Channel()
-        self._assignments = DirectoryAssignments(holder, self._quorum, channel)
+        self._assignments = DirectoryAssignments(holder, lifecycle.lifecycle, self._quorum, channel)
         self._report: Coroutine[Any, Any, None] | None = None
 
     def start(self, image: MetadataImage) -> None:
@@ -83,7 +78,6 @@ class DirectoryDriver:
 
     def _poll(self) -> None:
         if self._report is None and self._assignments.is_wanted:
-            self._quorum.identity = self._identity()
             self._report = self._assignments.report()
             self._resume(None)
 

@@ -207,7 +207,7 @@ class ShellNode:
             settings=self.settings,
             logs=logs,
             disk=ObservedDisk(self),
-            now_ms=lambda: self.process.now_ms,
+            clock=self.process.clock,
         )
 
     # For the dispatcher (`api_wiring`)

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Hashable
 from typing import Any
 
+from barnabas.clock import Clock
 from barnabas.server.coordinators.coordinator_clock import CoordinatorClock
 from barnabas.server.coordinators.coordinator_turns import Waiter
 from barnabas.testing.simulation.world import Process
@@ -14,7 +15,7 @@ class SimCoordinatorClock(CoordinatorClock):
     """The clock of one life of a process; it has the timers of commit waits as well."""
 
     def __init__(self, process: Process) -> None:
-        super().__init__(self.now_ms)
+        super().__init__(Clock(self.now_ms, self.now_ms))
         self._process = process
         self._numbers: dict[Hashable, int] = {}
         self._count = 0

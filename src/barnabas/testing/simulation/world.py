@@ -10,6 +10,7 @@ from heapq import heappop, heappush
 from typing import Any
 from zlib import crc32
 
+from barnabas.clock import Clock
 from barnabas.tasks.current_world import current
 from barnabas.testing.simulation.rare_states import RareStates
 from barnabas.testing.simulation.sim_tasks import SimTasks
@@ -91,6 +92,7 @@ class Process:
         self.is_running = False
         self.life = 0
         self.clock_rate = 1.0
+        self.clock = Clock(lambda: self.now_ms, lambda: self.now_ms)
         self.tasks = SimTasks(self)
         """The tasks of this life."""
         self.disk_ms = (0.05, 0.5)

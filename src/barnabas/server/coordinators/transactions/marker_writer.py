@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
 from barnabas import tasks
+from barnabas.clock import Clock
 from barnabas.cluster.replication import Partition, ReplicaManager
 from barnabas.protocol.batches.control_batches import TransactionMarker, marker_batch
 from barnabas.protocol.errors import ErrorCode, KafkaError
@@ -51,7 +52,7 @@ class LocalMarkers:
         groups: "GroupCoordinator",
         guards: "Guards",
         commits: CommitWaits,
-        wall_ms: Callable[[], int],
+        clock: Clock,
         *,
         timeout_ms: int,
     ) -> None:
@@ -59,7 +60,7 @@ class LocalMarkers:
         self._groups = groups
         self._guards = guards
         self._commits = commits
-        self._wall_ms = wall_ms
+        self._clock = clock
         self._timeout_ms = timeout_ms
 
     def write(self, request: WriteTxnMarkersRequest, done: Done) -> None:
@@ -102,7 +103,7 @@ class LocalMarkers:
             )
         partition = self._replicas.partition(topic, number)
         _check_epoch(marker, partition)
-        now_ms = self._wall_ms()
+        now_ms = self._clock.wall_ms()
         ending = TransactionMarker(bool(marker.transaction_result), marker.coordinator_epoch)
         batch = marker_batch(ending, marker.producer_id, marker.producer_epoch, now_ms)
         self._guards.transaction_ended(topic, number, marker.producer_id)

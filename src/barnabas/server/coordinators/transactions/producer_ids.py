@@ -16,7 +16,7 @@ from barnabas.server.node_failures import raise_error
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from barnabas.cluster.broker.broker_identity import BrokerIdentity
+    from barnabas.cluster.broker.broker_lifecycle import BrokerLifecycle
     from barnabas.server.controller_channel.controller_channel import ControllerChannel
 
 logger = logging.getLogger(__name__)
@@ -33,11 +33,11 @@ class ProducerIds:
 
     def __init__(
         self,
-        identity: "Callable[[], BrokerIdentity]",
+        broker: "BrokerLifecycle",
         channel: "ControllerChannel",
         start_soon: "Callable[[Callable[[], Any]], None]",
     ) -> None:
-        self._identity = identity
+        self._broker = broker
         self._channel = channel
         self._start_soon = start_soon
         self._blocks = ProducerIdBlocks()
@@ -66,7 +66,7 @@ class ProducerIds:
         async with self._requesting:
             if not self._blocks.needs_block:
                 return
-            broker = self._identity()
+            broker = self._broker.identity
             request = AllocateProducerIdsRequest(broker_id=broker.id, broker_epoch=broker.epoch)
             try:
                 block = await self._channel.send(request, AllocateProducerIdsResponse)

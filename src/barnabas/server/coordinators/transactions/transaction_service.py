@@ -6,6 +6,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from barnabas import tasks
+from barnabas.clock import Clock
 from barnabas.cluster.metadata.feature_levels import TRANSACTION_VERSION, served
 from barnabas.coordinator.transactions.transaction_settings import TransactionSettings
 from barnabas.server.coordinators.broker_requests import BrokerRequests
@@ -71,17 +72,17 @@ class TransactionCoordinator(CoordinatorService["TransactionPartition"]):
         metadata: MetadataPublisher,
         config: Callable[[], NodeConfig],
         commits: CommitWaits,
-        wall_ms: Callable[[], int],
+        clock: Clock,
         *,
         groups: GroupCoordinator,
         producer_ids: ProducerIds,
     ) -> None:
-        super().__init__(replicas, metadata, config, commits, wall_ms)
+        super().__init__(replicas, metadata, config, commits, clock)
         self.producer_ids = producer_ids
         self.guards = Guards()
         self._timeout_ms = config().get_int("request.timeout.ms")
         self.local_markers = LocalMarkers(
-            replicas, groups, self.guards, commits, wall_ms, timeout_ms=self._timeout_ms
+            replicas, groups, self.guards, commits, clock, timeout_ms=self._timeout_ms
         )
         self._settings = transaction_settings(config())
         self._marker_brokers = self._requests_for("txn-marker-sender")

@@ -18,4 +18,5 @@ def describe_quorum(
 ) -> DescribeQuorumResponse:
     """Describe the quorum, as far as its leader knows it."""
     quorum = ctx.services
-    return quorum_description.describe_quorum(quorum.core, request, ctx.version, quorum.now_ms())
+    now_ms = quorum.clock.monotonic_ms()
+    return quorum_description.describe_quorum(quorum.core, request, ctx.version, now_ms)

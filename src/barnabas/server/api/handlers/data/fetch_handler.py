@@ -75,7 +75,7 @@ def _continue_session(
         cache.remove(session.id)
         return None, 0
     session.epoch = next_epoch(session.epoch)
-    cache.touch(session, context.services.now_ms())
+    cache.touch(session, context.services.clock.wall_ms())
     return session, 0
 
 

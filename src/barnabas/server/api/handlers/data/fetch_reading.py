@@ -120,7 +120,7 @@ class Fetching:
 
     def _note_fetch(self) -> FetchTime:
         """Return the time of this follower's fetch; partitions of a session share it."""
-        now_ms = self._context.services.replicas.monotonic_ms()
+        now_ms = self._context.services.clock.monotonic_ms()
         session = self._session
         return FetchTime(now_ms) if session is None else session.note_fetch(now_ms)
 
@@ -282,7 +282,7 @@ class Fetching:
             self._client_rack,
             self._context.connection.listener_name,
             offset,
-            replicas.monotonic_ms(),
+            replicas.clock.monotonic_ms(),
         )
 
     def _included(self, records: FileSlice) -> FileSlice | bytearray | None:
@@ -372,7 +372,7 @@ class Fetching:
             ((fetched.key, fetched.requested) for fetched in self._looked_at.values()),
             by_id=self._by_id,
             privileged=self._replica >= 0,
-            now_ms=context.services.now_ms(),
+            now_ms=context.services.clock.wall_ms(),
         )
         if session is None:
             return NO_SESSION

@@ -19,7 +19,7 @@ class LeaderThrottle:
 
     def __init__(self, replicas: "ReplicaManager", follower: int) -> None:
         self._quota = replicas.leader_quota
-        self._now_ms = replicas.monotonic_ms
+        self._now_ms = replicas.clock.monotonic_ms
         self._follower = follower
 
     @classmethod

@@ -95,7 +95,7 @@ def _produce(
     postponed: list[Postponed] = []
     failed = False
     topics: list[TopicResponse] = []
-    now_ms = context.services.now_ms()
+    now_ms = context.services.clock.wall_ms()
     for topic in request.topic_data:
         answers: list[PartitionResponse] = []
         for data in topic.partition_data:
@@ -146,7 +146,7 @@ async def _append_postponed(
     for answer, partition, data, needed in postponed:
 
         def append(done: Outcomes, data: Any = data, to: "Partition" = partition) -> "AppendInfo":
-            return _append(context, request, to, data, services.now_ms(), admission, done)
+            return _append(context, request, to, data, services.clock.wall_ms(), admission, done)
 
         try:
             info = await services.records.resolve(append, needed)
