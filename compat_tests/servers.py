@@ -61,12 +61,19 @@ class ServerProcess:
     def command(self) -> list[str]:
         raise NotImplementedError
 
+    def environment(self) -> dict[str, str]:
+        """Return the variables of the process."""
+        return {**os.environ, "PYTHONUNBUFFERED": "1"}
+
     def start(self) -> None:
         """Start the process and wait until it answers."""
-        environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
         with self.log_file.open("ab") as log:
             self.process = subprocess.Popen(
-                self.command(), stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment
+                self.command(),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env=self.environment(),
             )
         deadline = time.monotonic() + READY_TIMEOUT_S
         while not answers(self.port):

@@ -9,6 +9,7 @@ import pytest
 
 from compat_tests import mariadb, postgres
 from compat_tests import spark as setup
+from compat_tests.installed import Installed
 from compat_tests.mariadb import MariadbServer
 from compat_tests.postgres import PostgresServer
 
@@ -65,6 +66,12 @@ def shared_jvm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SharedJvm]:
     jvm = SharedJvm(tmp_path_factory.mktemp("jvm"))
     yield jvm
     jvm.stop()
+
+
+@pytest.fixture(scope="session")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
+    """The environment of the README, which the tests of the pages share: 30 s of one core."""
+    return Installed(tmp_path_factory.mktemp("installed"))
 
 
 @pytest.fixture(scope="module")

@@ -1,11 +1,8 @@
 """The examples of docs/pipelines.md, run unchanged except for ports, directories and passwords."""
 
 import json
-import os
 import re
-import shlex
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -17,6 +14,7 @@ from confluent_kafka import Consumer, TopicPartition
 
 from barnabas.testing.free_ports import free_ports
 from compat_tests import spark
+from compat_tests.installed import Installed
 from compat_tests.pipeline.killed_job import read_committed
 from compat_tests.postgres import PostgresServer
 from compat_tests.servers import BarnabasProcess
@@ -33,21 +31,27 @@ RUN_TIMEOUT_S = 330  # `--wait` waits up to 300 s for Spark
 
 
 class ServedPipelines(BarnabasProcess):
-    """`barnabas serve --pipelines`."""
+    """`barnabas serve --pipelines` of the environment that the README installs."""
 
-    def __init__(self) -> None:
+    def __init__(self, installed: Installed) -> None:
         super().__init__()
         self.url = f"http://127.0.0.1:{free_ports(1)[0]}"
+        self.installed = installed
 
     def command(self) -> list[str]:
         listen = self.url.removeprefix("http://")
-        return [*super().command(), "--pipelines", "--pipelines-listen", listen]
+        _python, _module, _name, *arguments = super().command()
+        program = str(self.installed.programs / "barnabas")
+        return [program, *arguments, "--pipelines", "--pipelines-listen", listen]
+
+    def environment(self) -> dict[str, str]:
+        return self.installed.environment(PYTHONUNBUFFERED="1")
 
 
 @pytest.fixture(scope="module")
-def served() -> Iterator[ServedPipelines]:
+def served(installed: Installed) -> Iterator[ServedPipelines]:
     """A node with a runner that the examples share."""
-    process = ServedPipelines()
+    process = ServedPipelines(installed)
     try:
         process.start()
         wait(lambda: "runner is active" in process.log_tail(500), process)
@@ -82,7 +86,10 @@ class Example:
         self.files = dict(files)
         for name, content in files:
             (directory / name).write_text(content)
-        self.commands = re.findall(r"^\$ barnabas (job .*)$", self.text, re.MULTILINE)
+        lines = re.findall(r"^\$ (.*)$", self.text, re.MULTILINE)
+        self.commands = [
+            line for line in lines if not line.startswith(("pip install", "barnabas serve"))
+        ]
 
     def blocks(self, language: str) -> list[str]:
         """Return the blocks of a language."""
@@ -90,15 +97,12 @@ class Example:
 
     def run(self, command: str) -> str:
         """Run a command of the page and return its output."""
-        environment = {
-            **os.environ,
-            "BARNABAS_PIPELINES": self.served.url,
-            "BARNABAS_BOOTSTRAP": self.served.bootstrap,
-        }
+        places = {"BARNABAS_PIPELINES": self.served.url}
+        places["BARNABAS_BOOTSTRAP"] = self.served.bootstrap
         done = subprocess.run(
-            [sys.executable, "-m", "barnabas", *shlex.split(command)],
+            ["sh", "-c", command],
             cwd=self.directory,
-            env=environment,
+            env=self.served.installed.environment(**places),
             capture_output=True,
             text=True,
             timeout=RUN_TIMEOUT_S,
@@ -127,11 +131,26 @@ def wait(condition: Callable[[], bool], served: ServedPipelines) -> None:
 def test_quickstart_copies_each_line_once(served: ServedPipelines, tmp_path: Path) -> None:
     example = Example(served, tmp_path, "Quickstart")
     assert list(example.files) == ["source.json", "sink.json"]
+    *commands, show = example.commands
+    outputs = [example.run(command) for command in commands]
+    assert "access-copy" in outputs[-1]
+    assert "access-log" in outputs[-2]
+    example.wait_lines("access-copy.log", ["GET /"])
+    assert example.run(show) == "GET /\n"
     lines = [f"GET /{number}" for number in range(100)]
-    (tmp_path / "access.log").write_text("".join(f"{line}\n" for line in lines))
-    outputs = [example.run(command) for command in example.commands]
-    assert "access-copy" in outputs[-2]
-    example.wait_lines("access-copy.log", lines)
+    with (tmp_path / "access.log").open("a") as log:
+        log.writelines(f"{line}\n" for line in lines)
+    example.wait_lines("access-copy.log", ["GET /", *lines])
+
+
+def test_quickstarts_of_both_pages_share_no_topic() -> None:
+    streams = (Path(__file__).parents[2] / "docs" / "streams.md").read_text()
+    created = set(re.findall(r"^\$ barnabas topic create (\S+)", streams, re.MULTILINE))
+    start = PAGE.partition("## Quickstart\n")[2].partition("\n## ")[0]
+    used = set(re.findall(r'"topics?": "([^"]+)"', start))
+    assert "access" in created
+    assert used
+    assert not used & created
 
 
 def test_dead_letter_is_sent_back_and_written_once(served: ServedPipelines, tmp_path: Path) -> None:

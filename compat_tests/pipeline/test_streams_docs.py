@@ -4,10 +4,8 @@ import calendar
 import json
 import os
 import re
-import shlex
 import signal
 import subprocess
-import sys
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
@@ -20,6 +18,7 @@ from confluent_kafka.admin import AdminClient
 
 from barnabas import streams
 from compat_tests import spark
+from compat_tests.installed import Installed
 from compat_tests.pipeline.killed_job import children, read_committed
 from compat_tests.servers import BarnabasProcess
 
@@ -52,10 +51,11 @@ def tutorial() -> str:
 class AppProcess:
     """`python app.py` with the node of the test, and a state directory below the test's."""
 
-    def __init__(self, script: str, bootstrap: str, directory: Path) -> None:
+    def __init__(self, installed: Installed, script: str, bootstrap: str, directory: Path) -> None:
         assert script.endswith("\napp.run()\n")
         assert "127.0.0.1:9092" in script
         (directory / "app.py").write_text(script.replace("127.0.0.1:9092", bootstrap))
+        self._installed = installed
         self._directory = directory
         self.log = directory / "app.log"
         self.process: subprocess.Popen[bytes] | None = None
@@ -63,9 +63,9 @@ class AppProcess:
     def start(self) -> None:
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "app.py"],
+                [self._installed.programs / "python", "app.py"],
                 cwd=self._directory,
-                env={**os.environ, "XDG_STATE_HOME": str(self._directory / "state")},
+                env=self._installed.environment(XDG_STATE_HOME=str(self._directory / "state")),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -132,41 +132,37 @@ def node() -> Iterator[BarnabasProcess]:
     process.close()
 
 
-def run(bootstrap: str, *commands: str) -> None:
+def run(installed: Installed, bootstrap: str, *commands: str) -> None:
     """Run commands of the page's console blocks."""
-    for command in commands:
-        python = f"{shlex.quote(sys.executable)} -m barnabas "
-        line = re.sub(r"(^|\| )barnabas ", rf"\1{python}", command)
-        environment = {**os.environ, "BARNABAS_BOOTSTRAP": bootstrap}
+    environment = installed.environment(BARNABAS_BOOTSTRAP=bootstrap)
+    for line in commands:
         done = subprocess.run(
             ["sh", "-c", line], env=environment, capture_output=True, text=True, timeout=WAIT_S
         )
         assert done.returncode == 0, f"{line}\n{done.stdout}{done.stderr}"
 
 
-def test_tutorial_counts_each_record_once_when_it_is_killed(node, tmp_path) -> None:
+def test_tutorial_counts_each_record_once_when_it_is_killed(installed, node, tmp_path) -> None:
     lines = re.findall(r"^\$ (.*)$", PAGE, re.MULTILINE)
     topics = [line for line in lines if line.startswith("barnabas topic create")]
     examples = ["\n".join(line for line in lines if "barnabas produce" in line or "=" in line[:6])]
     results = [line for line in lines if line.startswith("barnabas consume")]
     assert [len(each) for each in (topics, examples, results)] == [4, 1, 2]
-    run(node.bootstrap, *topics, "barnabas topic create paths")
-    app = AppProcess(tutorial(), node.bootstrap, tmp_path)
+    run(installed, node.bootstrap, *topics, "barnabas topic create paths")
+    app = AppProcess(installed, tutorial(), node.bootstrap, tmp_path)
     app.start()
     try:
-        check_examples(node.bootstrap, app, examples, results)
+        run(installed, node.bootstrap, *examples)
+        for topic in ("access-by-name", "failures-per-minute"):
+            app.wait_for(lambda name=topic: read_committed(node.bootstrap, name), topic)
+        run(installed, node.bootstrap, *results)
+        check_kill(node.bootstrap, app)
     finally:
         if app.process is not None and app.process.poll() is None:
             app.kill()
 
 
-def check_examples(
-    bootstrap: str, app: AppProcess, examples: list[str], results: list[str]
-) -> None:
-    run(bootstrap, *examples)
-    for topic in ("access-by-name", "failures-per-minute"):
-        app.wait_for(lambda name=topic: read_committed(bootstrap, name), topic)
-    run(bootstrap, *results)
+def check_kill(bootstrap: str, app: AppProcess) -> None:
     requests = Requests(bootstrap)
     requests.send(200)
     requests.send_bad()
@@ -192,7 +188,7 @@ def check_examples(
         assert counts == sorted(set(counts)), "an update came twice"
 
 
-def test_readme_example_counts_clicks(node, tmp_path) -> None:
+def test_readme_example_counts_clicks(installed, node, tmp_path) -> None:
     (script,) = re.findall(
         r"```python\n(from barnabas import streams as ks\n.*?)```", README, re.DOTALL
     )
@@ -202,7 +198,7 @@ def test_readme_example_counts_clicks(node, tmp_path) -> None:
     for user, ms in clicks:
         producer.produce("clicks", json.dumps({"user": user, "ms": ms}), "k")
     assert producer.flush(60) == 0
-    app = AppProcess(script, node.bootstrap, tmp_path)
+    app = AppProcess(installed, script, node.bootstrap, tmp_path)
     app.start()
     try:
         app.wait_for(lambda: clicks_of(node.bootstrap) == {"ann": 3, "bo": 1}, "counts of clicks")

@@ -75,7 +75,9 @@ def apply(runner: RunnerClient, *, file: Path, wait: bool) -> None:
 
 
 def _wait_running(runner: RunnerClient, names: list[str]) -> None:
-    """Return once all jobs run. Raises CliError when one fails, or after a minute.
+    """Return once all jobs run.
+
+    Raises CliError when one fails, when Spark cannot start, or after a minute.
 
     While Spark starts, no job is assigned: that may take five minutes on a busy host.
     """
@@ -92,6 +94,8 @@ def _wait_running(runner: RunnerClient, names: list[str]) -> None:
             if len(states) > 1 and all(each["state"] == "RUNNING" for each in states):
                 break
             if states and states[0]["state"] == "UNASSIGNED":
+                if problem := states[0].get("trace"):
+                    raise CliError(f"job {name} is created and does not run: {problem}")
                 deadline = min(time.monotonic() + _WAIT_S, latest)
             if time.monotonic() > deadline:
                 shown = states[0]["state"] if states else "not assigned"

@@ -50,6 +50,7 @@ EVENTS: dict[str, Callable[[JobSupervision], list[Effect]]] = {
     "removed": lambda job: job.desire(None, STOPPED, 1),
     "engine up": lambda job: job.engine_up(1),
     "engine down": lambda job: job.engine_down(1),
+    "engine refused": lambda job: job.engine_refused("no Java", 1),
     "restart": lambda job: job.restart(1),
     "started": lambda job: job.started(1, 1),
     "failed": lambda job: job.failed(1, PASSING, 1),
@@ -66,6 +67,7 @@ TABLE = {
         "stopped by a person": (Phase.IDLE, ["STOPPED"]),
         "removed": (Phase.IDLE, []),
         "engine up": (Phase.STARTING, ["start a"]),
+        "engine refused": (Phase.IDLE, ["UNASSIGNED"]),
         "restart": (Phase.IDLE, ["RESTARTING", "UNASSIGNED"]),
     },
     Phase.STARTING: {
@@ -135,6 +137,17 @@ def test_start_that_is_no_longer_wanted_stops_once_it_started() -> None:
     assert job.desire("a", PAUSED, 1) == []
     assert shown(job.started(1, 2)) == ["stop"]
     assert shown(job.stopped(1, 3)) == ["PAUSED"]
+
+
+def test_job_that_waits_for_an_engine_says_why_it_cannot_start() -> None:
+    job = supervised(Phase.IDLE)
+    (report,) = job.engine_refused("install Java", 1)
+    assert report == ReportState(JobState.UNASSIGNED, "install Java")
+    assert job.engine_refused("install Java", 2) == []
+    assert shown(job.engine_up(3)) == ["start a"]
+    job.started(2, 4)
+    (report,) = job.engine_down(5)
+    assert report == ReportState(JobState.UNASSIGNED), "the engine starts again"
 
 
 def test_late_event_of_an_earlier_run_is_ignored() -> None:

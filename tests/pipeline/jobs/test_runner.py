@@ -1,6 +1,8 @@
 """The runner: jobs of the store run in the engine, and requests see their states."""
 
+import json
 import logging
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from http.client import HTTPConnection, HTTPResponse
@@ -11,6 +13,7 @@ import trio
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
+from barnabas.cli.main import run
 from barnabas.client import open_client
 from barnabas.client.admin_calls import create_topic
 from barnabas.client.group_session import GroupSettings, join_group
@@ -244,20 +247,44 @@ def test_engine_that_ends_is_started_again_with_its_jobs(runner: LiveRunner) -> 
     runner.wait_states("c", "RUNNING", "RUNNING")
 
 
-def test_engine_that_cannot_start_is_reported_by_health(node: Node) -> None:
+def test_engine_that_cannot_start_is_said_by_rest_and_by_the_commands(
+    node: Node, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     class Missing(FakeEngine):
         def start(self) -> None:
             raise RuntimeError("Java is missing: install a JDK 17")
 
-    with live_runner(
-        node.bootstrap, Missing(), group_id="missing", config_storage_topic="missing-configs"
-    ) as runner:
+    (tmp_path / "c.json").write_text(json.dumps({"name": "c", "config": sink()}))
+    topics = {f"{kind}_storage_topic": f"missing-{kind}" for kind in ("config", "status")}
+    with live_runner(node.bootstrap, Missing(), group_id="missing", **topics) as runner:
         eventually(runner.is_healthy)
-        create(runner)
-        eventually(lambda: "Java is missing" in str(runner.ask("GET", "/health")))
+        create = ["job", "create", str(tmp_path / "c.json"), "--wait"]
+        began = time.monotonic()
+        assert run([*create, "--pipelines", runner.url]) == 1
+        assert time.monotonic() - began < 5, "a second, on a machine that is not busy"
+        problem = "Spark cannot start: Java is missing: install a JDK 17"
+        assert f"job c is created and does not run: {problem}" in capsys.readouterr().err
         status, body = runner.ask("GET", "/health")
         assert (status, body["status"]) == (503, "starting")
-        eventually(lambda: runner.states("c") == ["UNASSIGNED"])
+        assert problem in body["message"]
+        _, found = runner.ask("GET", "/connectors/c/status")
+        assert (found["connector"]["state"], found["connector"]["trace"]) == ("UNASSIGNED", problem)
+        assert run(["job", "list", "--pipelines", runner.url]) == 0
+        assert problem in capsys.readouterr().err
+        runner.ask("POST", "/connectors", {"name": "later", "config": sink(file="/tmp/none-l")})
+        eventually(lambda: "trace" in str(runner.ask("GET", "/connectors/later/status")))
+
+
+def test_error_without_a_text_is_shown_with_its_type(node: Node) -> None:
+    class Failed(FakeEngine):
+        def start(self) -> None:
+            raise AssertionError
+
+    topics = {f"{kind}_storage_topic": f"bare-{kind}" for kind in ("config", "status")}
+    with live_runner(node.bootstrap, Failed(), group_id="bare", **topics) as runner:
+        eventually(runner.is_healthy)
+        create(runner)
+        eventually(lambda: "AssertionError()" in str(runner.ask("GET", "/health")))
 
 
 def test_progress_metrics_and_logs_show_the_job(

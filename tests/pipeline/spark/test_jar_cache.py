@@ -10,7 +10,7 @@ from barnabas.pipeline.spark import jar_cache
 def test_jars_that_another_process_has_fetched_meanwhile_are_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(jar_cache, "_spark_version", lambda: "4.0.0")
+    monkeypatch.setattr(jar_cache, "spark_version", lambda: "4.0.0")
     monkeypatch.setattr(jar_cache, "_pyspark_jars", lambda: tmp_path / "pyspark")
     target = tmp_path / "jars-4.0.0"
 

@@ -1,5 +1,6 @@
 """Settings of the Spark session."""
 
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,9 @@ JARS = Jars((Path("/jars/a.jar"), Path("/jars/b.jar")))
 @pytest.fixture
 def present(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(session.importlib.util, "find_spec", lambda name: object())
+    monkeypatch.setattr(jar_cache, "spark_version", lambda: "4.0.0")
     monkeypatch.setattr(class_archive, "java_command", lambda: "/usr/bin/java")
+    monkeypatch.setattr(class_archive, "java_version", lambda: 'openjdk version "17.0.19"')
 
 
 def properties(settings: SessionSettings) -> dict[str, str]:
@@ -35,11 +38,35 @@ def test_local_master_needs_no_checkpoint_directory() -> None:
     session.check(SessionSettings(Path("/w"), master="local[2]"))
 
 
+@pytest.mark.usefixtures("present")
 def test_missing_java_is_named_with_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(session.importlib.util, "find_spec", lambda name: object())
     monkeypatch.setattr(class_archive, "java_command", lambda: None)
     with pytest.raises(SparkUnavailableError, match="openjdk-17-jdk"):
         session.check(SessionSettings(Path("/w")))
+
+
+@pytest.mark.usefixtures("present")
+def test_java_that_is_too_old_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(class_archive, "java_version", lambda: 'openjdk version "11.0.2"')
+    with pytest.raises(SparkUnavailableError, match=r"Java 11 is too old .* JDK 17 or 21"):
+        session.check(SessionSettings(Path("/w")))
+
+
+@pytest.mark.usefixtures("present")
+@pytest.mark.parametrize("version", ["4.3.0", "4.0.1", "3.5.8"])
+def test_pyspark_that_no_test_covers_is_refused_with_the_one_to_install(
+    version: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jar_cache, "spark_version", lambda: version)
+    with pytest.raises(SparkUnavailableError, match=f"{version} .* pip install pyspark==4.0.0"):
+        session.check(SessionSettings(Path("/w")))
+
+
+def test_extra_installs_the_versions_of_pyspark_that_a_session_takes() -> None:
+    project = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())
+    extra = project["project"]["optional-dependencies"]["spark"]
+    (found,) = [each for each in extra if each.startswith("pyspark")]
+    assert [f"pyspark=={each}" for each in jar_cache.SUPPORTED_VERSIONS] == [found]
 
 
 def test_local_session_has_the_jars_on_its_class_path() -> None:
@@ -111,7 +138,7 @@ def test_class_archive_is_published_when_it_is_complete(tmp_path: Path) -> None:
 def test_jars_of_the_cache_are_found_for_this_version(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(jar_cache, "_spark_version", lambda: "4.0.0")
+    monkeypatch.setattr(jar_cache, "spark_version", lambda: "4.0.0")
     assert jar_cache.find(tmp_path) is None
     (tmp_path / "jars-4.0.0").mkdir()
     (tmp_path / "jars-4.0.0" / "a.jar").touch()
@@ -126,7 +153,7 @@ def test_jars_that_cannot_be_fetched_stop_the_start_with_one_line(
         returncode = 1
         stderr = "log\n:::: unresolved dependency: org#a;4.0.0: not found\nException in thread"
 
-    monkeypatch.setattr(jar_cache, "_spark_version", lambda: "4.0.0")
+    monkeypatch.setattr(jar_cache, "spark_version", lambda: "4.0.0")
     monkeypatch.setattr(jar_cache, "_pyspark_directory", lambda: tmp_path)
     monkeypatch.setattr(jar_cache.subprocess, "run", lambda *_, **__: Failed())
     settings = SessionSettings(tmp_path, cache_directory=tmp_path / "cache")

@@ -8,7 +8,13 @@ import pytest
 from barnabas.config import properties_file
 from barnabas.pipeline.delivery.plan.job_plan import JobKind, JobPlan
 from barnabas.pipeline.delivery.plan.task_failures import JobStartError
-from barnabas.pipeline.spark import class_archive, own_application, session, submission
+from barnabas.pipeline.spark import (
+    class_archive,
+    jar_cache,
+    own_application,
+    session,
+    submission,
+)
 from barnabas.pipeline.spark.jar_cache import Jars
 from barnabas.pipeline.spark.session import SessionSettings, SparkUnavailableError
 from barnabas.pipeline.spark.submission import DeployMode, Submission
@@ -24,7 +30,8 @@ def spark_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return an installation of Spark, in an environment that has all that Spark needs."""
     monkeypatch.setattr(session.importlib.util, "find_spec", lambda name: object())
     monkeypatch.setattr(class_archive, "java_command", lambda: "/usr/bin/java")
-    monkeypatch.setattr(submission, "_pyspark_version", lambda: "4.0.0")
+    monkeypatch.setattr(class_archive, "java_version", lambda: 'openjdk version "17.0.19"')
+    monkeypatch.setattr(jar_cache, "spark_version", lambda: "4.0.0")
     monkeypatch.setattr(submission, "_python_name", lambda: "python3.11")
     monkeypatch.delenv("PYSPARK_PYTHON", raising=False)
     home = tmp_path / "spark"

@@ -37,7 +37,7 @@ from barnabas.pipeline.jobs.core.store_records import (
     RestartRecord,
     TaskRecord,
 )
-from barnabas.pipeline.jobs.job_failures import failure_of_error, failure_of_job
+from barnabas.pipeline.jobs.job_failures import failure_of_error, failure_of_job, text_of
 from barnabas.pipeline.jobs.job_planning import JobPlanner, JobSpec, PlannedJob
 from barnabas.pipeline.jobs.job_statuses import JobStatuses
 from barnabas.pipeline.jobs.offset_keeper import keep_offsets
@@ -140,8 +140,11 @@ class ActiveRunner:
             try:
                 await trio.to_thread.run_sync(self._engine.start)
             except Exception as error:
-                self.engine_problem = str(error)
-                logger.error("cannot start Spark, retrying delay_s=%g error=%s", delay_s, error)
+                problem = f"Spark cannot start: {text_of(error)}"
+                self.engine_problem = problem
+                logger.error("%s; retrying delay_s=%g", problem, delay_s)
+                logger.debug("trace of the start", exc_info=error)
+                self._carry_out(self.fleet.engine_refused(problem, trio.current_time()))
                 await trio.sleep(delay_s)
                 delay_s = min(delay_s * 2, longest_s)
                 continue
@@ -266,7 +269,7 @@ class ActiveRunner:
             try:
                 await trio.to_thread.run_sync(run.job.stop, _STOP_TIMEOUT_S)
             except Exception as error:
-                logger.warning("stop failed job=%s error=%s", name, error)
+                logger.warning("stop failed job=%s error=%s", name, text_of(error))
         logger.info("stopped job=%s", name)
         self._forget_rate(name)
         self._carry_out(self.fleet.stopped(name, number, trio.current_time()))
@@ -324,5 +327,5 @@ def _look_at(name: str, run: _Run) -> _Seen:
         is_running = job.is_running()  # before `failure`, which is known when it ends
         return _Seen(name, run, job.progress(), is_running, job.failure())
     except Exception as error:
-        logger.warning("cannot read progress job=%s error=%s", name, error)
+        logger.warning("cannot read progress job=%s error=%s", name, text_of(error))
         return _Seen(name, run, None, True, None)

@@ -13,16 +13,21 @@ from barnabas.pipeline.jobs.core.job_supervision import Failure
 _PERMANENT = (ConfigError, ConfigValueError, ConnectRestError, ConnectError, ImportError)
 
 
+def text_of(error: BaseException) -> str:
+    """Return what an error says, with its type where it says nothing, as a bare assertion."""
+    return str(error).strip() or repr(error)
+
+
 def failure_of_error(error: Exception) -> Failure:
     """Return the failure of a job that could not start."""
     if isinstance(error, JobStartError):
         return attributed(failure_of_job(error.failure))
     is_permanent = isinstance(error, _PERMANENT) and not isinstance(error, RetriableError)
     if is_permanent:
-        trace = f"{type(error).__name__}: {error}"
+        trace = f"{type(error).__name__}: {text_of(error)}"
     else:
         trace = "".join(traceback.format_exception(error))
-    return Failure(str(error), trace, is_permanent, is_of_connector=True)
+    return Failure(text_of(error), trace, is_permanent, is_of_connector=True)
 
 
 def attributed(failure: Failure) -> Failure:

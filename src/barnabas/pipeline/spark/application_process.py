@@ -28,7 +28,7 @@ def main() -> int:
     except Exception as error:
         engine.stop()
         failure = error.failure if isinstance(error, JobStartError) else None
-        refusal = failure or JobFailure(str(error), is_permanent=False)
+        refusal = failure or JobFailure(str(error) or repr(error), is_permanent=False)
         os.write(answers, application_messages.encode_refusal(refusal) + b"\n")
         return 1
     _report(job, answers, ended)

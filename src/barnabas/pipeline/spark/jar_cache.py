@@ -17,6 +17,8 @@ import attrs
 
 from barnabas.pipeline.delivery.driver.spark_library import pyspark
 
+SUPPORTED_VERSIONS: Final = ("4.0.0",)
+"""The versions of PySpark that the tests cover. Many others have no Kafka connector in Maven."""
 _CONNECTOR: Final = "org.apache.spark:spark-sql-kafka-0-10_2.13"
 _FETCH_TIMEOUT_S: Final = 600.0
 
@@ -56,7 +58,7 @@ def find_or_fetch(directory: Path, packages: Sequence[str] = ()) -> Jars:
 def fetch(directory: Path, package: str | None = None) -> Jars:
     """Fetch a package, or the connector for the installed PySpark. Raises JarsUnavailableError."""
     directory.mkdir(parents=True, exist_ok=True)
-    connector = package or f"{_CONNECTOR}:{_spark_version()}"
+    connector = package or f"{_CONNECTOR}:{spark_version()}"
     with tempfile.TemporaryDirectory(prefix="fetch-", dir=directory) as scratch:
         resolved = _resolve(connector, Path(scratch))
         present = {path.name for path in _pyspark_jars().glob("*.jar")}
@@ -133,14 +135,15 @@ def _reason(output: str) -> str:
 
 
 def _jars_directory(directory: Path, package: str | None = None) -> Path:
-    name = f"jars-{_spark_version()}"
+    name = f"jars-{spark_version()}"
     if package is None:
         return directory / name
     _, artifact, version = package.split(":")
     return directory / f"{name}-{artifact}-{version}"
 
 
-def _spark_version() -> str:
+def spark_version() -> str:
+    """Return the version of the installed PySpark."""
     return str(pyspark("version").__version__)
 
 

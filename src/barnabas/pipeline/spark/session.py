@@ -34,6 +34,7 @@ _JVM_OPTIONS: Final = (
 )
 _TRACE_LOGGERS: Final = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 """PySpark's, which print a trace of the JVM to stderr for each exception that it raises."""
+_JAVA_MIN: Final = 17
 _EXIT_TIMEOUT_S: Final = 30.0
 _FILE_MANAGER: Final = (
     "org.apache.spark.sql.execution.streaming.FileSystemBasedCheckpointFileManager"
@@ -86,9 +87,20 @@ def check(settings: SessionSettings) -> None:
     """Raise SparkUnavailableError when Spark cannot start with these settings."""
     if importlib.util.find_spec("pyspark") is None:
         raise SparkUnavailableError("PySpark is missing: pip install 'barnabas[spark]'")
+    version = jar_cache.spark_version()
+    if version not in jar_cache.SUPPORTED_VERSIONS:
+        raise SparkUnavailableError(
+            f"PySpark {version} is not supported: pip install "
+            f"pyspark=={jar_cache.SUPPORTED_VERSIONS[-1]}"
+        )
     if class_archive.java_command() is None:
         raise SparkUnavailableError(
             "Java is missing, which Spark needs: install a JDK 17 or 21 (Debian: openjdk-17-jdk)"
+        )
+    if 0 < (major := class_archive.java_major(class_archive.java_version())) < _JAVA_MIN:
+        raise SparkUnavailableError(
+            f"Java {major} is too old for Spark: install a JDK 17 or 21 (Debian: openjdk-17-jdk), "
+            "and set JAVA_HOME to it"
         )
     if not settings.is_local and settings.checkpoint_directory is None:
         raise SparkUnavailableError(

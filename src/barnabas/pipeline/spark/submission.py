@@ -79,7 +79,7 @@ def check(submission: Submission, environment: Mapping[str, str]) -> None:
     if master.startswith("k8s://") and not any(given.get(name) for name in _IMAGES):
         raise SparkUnavailableError(
             f"spark.master={master} needs {_IMAGES[0]}: an image with Spark "
-            f"{_pyspark_version()} and {_python_name()}"
+            f"{jar_cache.spark_version()} and {_python_name()}"
         )
     if master.startswith("k8s://") and submission.is_remote and not given.get(_UPLOADS):
         raise SparkUnavailableError(
@@ -150,16 +150,12 @@ def _spark_home(environment: Mapping[str, str]) -> Path:
         return Path(pyspark().__file__).parent
     cores = [_CORE.fullmatch(path.name) for path in Path(given, "jars").glob("spark-core_*.jar")]
     found = next((match[1] for match in cores if match), None)
-    if found != _pyspark_version():
+    if found != jar_cache.spark_version():
         raise SparkUnavailableError(
             f"SPARK_HOME={given} has {f'Spark {found}' if found else 'no Spark'}, and PySpark here "
-            f"is {_pyspark_version()}: install the same version, or unset SPARK_HOME"
+            f"is {jar_cache.spark_version()}: install the same version, or unset SPARK_HOME"
         )
     return Path(given)
-
-
-def _pyspark_version() -> str:
-    return str(pyspark("version").__version__)
 
 
 def _python_name() -> str:

@@ -53,6 +53,7 @@ class JobFleet:
         self.jobs: dict[str, JobSupervision] = {}
         self._policy = policy
         self._engine_is_up = False
+        self._engine_problem: str | None = None
 
     @property
     def wake_at(self) -> float:
@@ -84,12 +85,22 @@ class JobFleet:
             job = self.jobs[name] = JobSupervision(self._policy)
             if self._engine_is_up:
                 job.engine_up(now)
+            elif self._engine_problem is not None:
+                job.engine_refused(self._engine_problem, now)
         return job
 
     def engine_up(self, now: float) -> list[FleetEffect]:
         """Handle: the engine accepts jobs."""
-        self._engine_is_up = True
+        self._engine_is_up, self._engine_problem = True, None
         return self._all(now, JobSupervision.engine_up)
+
+    def engine_refused(self, problem: str, now: float) -> list[FleetEffect]:
+        """Handle: the engine cannot start; jobs that need it say why."""
+        self._engine_problem = problem
+        effects: list[FleetEffect] = []
+        for name, job in list(self.jobs.items()):
+            effects += self._of(name, job.engine_refused(problem, now))
+        return effects
 
     def engine_down(self, now: float) -> list[FleetEffect]:
         """Handle: the engine and all its runs have ended."""

@@ -115,6 +115,7 @@ class JobSupervision:
         self.last_failure: Failure | None = None
         self._policy = policy
         self._engine_is_up = False
+        self._engine_problem: str | None = None
         self._needs_engine = True
         self._spec: Any = None
         self._target = TargetState.STOPPED
@@ -158,7 +159,12 @@ class JobSupervision:
 
     def engine_up(self, now: float) -> list[Effect]:
         """Handle: the engine accepts jobs."""
-        self._engine_is_up = True
+        self._engine_is_up, self._engine_problem = True, None
+        return self._reconcile(now)
+
+    def engine_refused(self, problem: str, now: float) -> list[Effect]:
+        """Handle: the engine cannot start; `problem` says why and what to do."""
+        self._engine_problem = problem
         return self._reconcile(now)
 
     def engine_down(self, now: float) -> list[Effect]:
@@ -250,7 +256,7 @@ class JobSupervision:
             self._clear_failures()
             return self._report(JobState(self._target.value))
         if self._needs_engine and not self._engine_is_up:
-            return self._report(JobState.UNASSIGNED)
+            return self._report(JobState.UNASSIGNED, self._engine_problem)
         self.phase = Phase.STARTING
         self._restart_wanted = False
         self._run += 1

@@ -1,0 +1,46 @@
+"""Barnabas as the README installs it: in an empty environment, without the tests' packages."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+PAGES = ("README.md", "docs/pipelines.md", "docs/streams.md")
+_INSTALL = re.compile(r"^\$ (pip install '\.\[spark\]')", re.MULTILINE)
+_TIMEOUT_S = 600
+
+
+def commands() -> set[str]:
+    """Return what the README and the pages with a quickstart say to install."""
+    found = [_INSTALL.findall((ROOT / page).read_text()) for page in PAGES]
+    assert all(len(each) == 1 for each in found), found
+    return {command for each in found for command in each}
+
+
+class Installed:
+    """An environment with barnabas, its pipelines and streams, and with nothing else."""
+
+    def __init__(self, directory: Path) -> None:
+        self.programs = directory / "bin"
+        run = [sys.executable, "-m", "venv", str(directory)]
+        subprocess.run(run, check=True, capture_output=True, timeout=_TIMEOUT_S)
+        (command,) = commands()
+        # The drivers of databases are another extra, for the example with a table.
+        for line in (command, command.replace("spark", "jdbc")):
+            done = subprocess.run(
+                ["sh", "-c", line],
+                cwd=ROOT,
+                env=self.environment(),
+                capture_output=True,
+                text=True,
+                timeout=_TIMEOUT_S,
+            )
+            assert done.returncode == 0, f"{line}\n{done.stdout[-2000:]}{done.stderr[-2000:]}"
+
+    def environment(self, **more: str) -> dict[str, str]:
+        """Return the variables of a shell in which the environment is active."""
+        found = {name: text for name, text in os.environ.items() if name != "PYTHONPATH"}
+        path = f"{self.programs}{os.pathsep}{os.environ['PATH']}"
+        return {**found, "PATH": path, "PIP_ROOT_USER_ACTION": "ignore", **more}
