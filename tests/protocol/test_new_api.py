@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from barnabas.protocol import reference
+from barnabas.protocol import apis, reference
 from barnabas.protocol.errors import EncodingError
 from barnabas.protocol.fields import array, string
 from barnabas.protocol.messages_base import Message, Struct
@@ -16,10 +16,13 @@ PAGE = (Path(__file__).parents[2] / "docs" / "adding-an-api.md").read_text()
 
 @pytest.fixture(scope="module")
 def declared() -> dict[str, Any]:
-    """Return the declarations of the page's first block."""
-    block = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)[0]
+    """Return the declarations of the page's second block; the first has the row of the api."""
+    row, block = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)[:2]
+    (api,) = eval(row, vars(apis))
     namespace: dict[str, Any] = {"__name__": "greet"}
-    exec(compile(block, "greet.py", "exec", dont_inherit=True), namespace)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(apis._BY_NAME, api.name, api)
+        exec(compile(block, "greet.py", "exec", dont_inherit=True), namespace)
     return namespace
 
 

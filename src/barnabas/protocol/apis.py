@@ -182,16 +182,15 @@ _APIS: Final = (
 API: Final[Mapping[int, ApiKey]] = {api.key: api for api in _APIS}
 """All apis of Kafka 4.3, by key."""
 
+_BY_NAME: Final = {api.name: api for api in _APIS}
+
 
 def api_by_name(name: str) -> ApiKey:
     """Return the api with `name`, such as "Produce".
 
     Raises KeyError when there is none.
     """
-    for api in _APIS:
-        if api.name == name:
-            return api
-    raise KeyError(name)
+    return _BY_NAME[name]
 
 
 FORWARDABLE: Final = frozenset(

@@ -2,7 +2,7 @@
 
 A declaration reads like Kafka's specification:
 
-    class ExampleRequest(Message, api_key=99, versions="0-3", flexible="2+"):
+    class ExampleRequest(Message, api="Example"):
         timeout_ms: int = int32(default=5000)
         group_id: str | None = string(versions="1+", nullable="3+", ignorable=True)
         topics: list[ExampleRequest.Topic] = array("Topic")

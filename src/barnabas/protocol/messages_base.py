@@ -10,8 +10,9 @@ and writers, is generated on first use, which keeps imports cheap.
 
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Self, cast, dataclass_transform
 
+from barnabas.protocol.apis import api_by_name
 from barnabas.protocol.errors import EncodingError, ProtocolError
-from barnabas.protocol.fields import NO_VERSIONS, Field, Kind, Versions
+from barnabas.protocol.fields import LAST_VERSION, NO_VERSIONS, Field, Kind, Versions
 
 if TYPE_CHECKING:
     from barnabas.protocol.codec import Part, Reader, Writer
@@ -125,15 +126,23 @@ class Message(Struct):
     def __init_subclass__(
         cls,
         *,
-        versions: str,
+        api: str | None = None,
+        versions: str = "none",
         flexible: str = "none",
-        api_key: int = -1,
         record_type: int = -1,
     ) -> None:
-        """Read the arguments of the class statement."""
+        """Read the arguments of the class statement.
+
+        A request or response names its api, whose row in `apis` has the key and the versions.
+        """
         cls.VERSIONS = Versions.parse(versions)
         cls.FLEXIBLE = Versions.parse(flexible)
-        cls.API_KEY = api_key
+        if api is not None:
+            row = api_by_name(api)
+            cls.API_KEY = row.key
+            cls.VERSIONS = Versions(row.min_version, row.max_version)
+            if row.flexible_version is not None:
+                cls.FLEXIBLE = Versions(row.flexible_version, LAST_VERSION)
         cls.RECORD_TYPE = record_type
         cls._readers = {}
         cls._writers = {}

@@ -6,7 +6,7 @@ from barnabas.protocol.fields import int16, int32, int64, string
 from barnabas.protocol.messages_base import Message
 
 
-class AddOffsetsToTxnRequest(Message, api_key=25, versions="0-4", flexible="3+"):
+class AddOffsetsToTxnRequest(Message, api="AddOffsetsToTxn"):
     """Add the offsets partition of a group to a transaction."""
 
     transactional_id: str = string()
@@ -15,7 +15,7 @@ class AddOffsetsToTxnRequest(Message, api_key=25, versions="0-4", flexible="3+")
     group_id: str = string()
 
 
-class AddOffsetsToTxnResponse(Message, api_key=25, versions="0-4", flexible="3+"):
+class AddOffsetsToTxnResponse(Message, api="AddOffsetsToTxn"):
     """State whether the group's offsets are in the transaction."""
 
     throttle_time_ms: int = int32()

@@ -6,7 +6,7 @@ from barnabas.protocol.fields import Kind, array, boolean, int16, int32, int64, 
 from barnabas.protocol.messages_base import Message, Struct
 
 
-class AddPartitionsToTxnRequest(Message, api_key=24, versions="0-5", flexible="3+"):
+class AddPartitionsToTxnRequest(Message, api="AddPartitionsToTxn"):
     """Add partitions to transactions, or only verify them."""
 
     class AddPartitionsToTxnTopic(Struct):
@@ -33,7 +33,7 @@ class AddPartitionsToTxnRequest(Message, api_key=24, versions="0-5", flexible="3
     )
 
 
-class AddPartitionsToTxnResponse(Message, api_key=24, versions="0-5", flexible="3+"):
+class AddPartitionsToTxnResponse(Message, api="AddPartitionsToTxn"):
     """State for each partition whether it is in the transaction."""
 
     class AddPartitionsToTxnPartitionResult(Struct):

@@ -7,7 +7,7 @@ from barnabas.protocol.messages_base import Message, Struct
 from barnabas.protocol.types import Uuid
 
 
-class AddRaftVoterRequest(Message, api_key=80, versions="0-1", flexible="0+"):
+class AddRaftVoterRequest(Message, api="AddRaftVoter"):
     """Name the new voter with its directory and endpoints."""
 
     class Listener(Struct):
@@ -23,7 +23,7 @@ class AddRaftVoterRequest(Message, api_key=80, versions="0-1", flexible="0+"):
     ack_when_committed: bool = boolean(versions="1+", default=True)
 
 
-class AddRaftVoterResponse(Message, api_key=80, versions="0-1", flexible="0+"):
+class AddRaftVoterResponse(Message, api="AddRaftVoter"):
     """State whether the voter was added."""
 
     throttle_time_ms: int = int32()

@@ -6,14 +6,14 @@ from barnabas.protocol.fields import int16, int32, int64
 from barnabas.protocol.messages_base import Message
 
 
-class AllocateProducerIdsRequest(Message, api_key=67, versions="0", flexible="0+"):
+class AllocateProducerIdsRequest(Message, api="AllocateProducerIds"):
     """Request the next block for a broker."""
 
     broker_id: int = int32()
     broker_epoch: int = int64(default=-1)
 
 
-class AllocateProducerIdsResponse(Message, api_key=67, versions="0", flexible="0+"):
+class AllocateProducerIdsResponse(Message, api="AllocateProducerIds"):
     """Return the first id and the length of the block."""
 
     throttle_time_ms: int = int32()

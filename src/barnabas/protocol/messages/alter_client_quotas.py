@@ -6,7 +6,7 @@ from barnabas.protocol.fields import array, boolean, float64, int16, int32, stri
 from barnabas.protocol.messages_base import Message, Struct
 
 
-class AlterClientQuotasRequest(Message, api_key=49, versions="0-1", flexible="1+"):
+class AlterClientQuotasRequest(Message, api="AlterClientQuotas"):
     """Change quotas of entities made of user, client id or address."""
 
     class EntityData(Struct):
@@ -26,7 +26,7 @@ class AlterClientQuotasRequest(Message, api_key=49, versions="0-1", flexible="1+
     validate_only: bool = boolean()
 
 
-class AlterClientQuotasResponse(Message, api_key=49, versions="0-1", flexible="1+"):
+class AlterClientQuotasResponse(Message, api="AlterClientQuotas"):
     """State for each entity whether it was changed."""
 
     class EntityData(Struct):

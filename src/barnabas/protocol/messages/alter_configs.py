@@ -6,7 +6,7 @@ from barnabas.protocol.fields import array, boolean, int8, int16, int32, string
 from barnabas.protocol.messages_base import Message, Struct
 
 
-class AlterConfigsRequest(Message, api_key=33, versions="0-2", flexible="2+"):
+class AlterConfigsRequest(Message, api="AlterConfigs"):
     """The complete set of dynamic properties of each resource."""
 
     class AlterableConfig(Struct):
@@ -22,7 +22,7 @@ class AlterConfigsRequest(Message, api_key=33, versions="0-2", flexible="2+"):
     validate_only: bool = boolean()
 
 
-class AlterConfigsResponse(Message, api_key=33, versions="0-2", flexible="2+"):
+class AlterConfigsResponse(Message, api="AlterConfigs"):
     """State for each resource whether the set was accepted."""
 
     class AlterConfigsResourceResponse(Struct):

@@ -7,7 +7,7 @@ from barnabas.protocol.messages_base import Message, Struct
 from barnabas.protocol.types import Uuid
 
 
-class AlterPartitionRequest(Message, api_key=56, versions="2-3", flexible="2+"):
+class AlterPartitionRequest(Message, api="AlterPartition"):
     """Propose a new ISR for partitions, each against a partition epoch."""
 
     class BrokerState(Struct):
@@ -33,7 +33,7 @@ class AlterPartitionRequest(Message, api_key=56, versions="2-3", flexible="2+"):
     topics: list[AlterPartitionRequest.TopicData] = array("TopicData")
 
 
-class AlterPartitionResponse(Message, api_key=56, versions="2-3", flexible="2+"):
+class AlterPartitionResponse(Message, api="AlterPartition"):
     """Return the controller's state of each partition."""
 
     class PartitionData(Struct):

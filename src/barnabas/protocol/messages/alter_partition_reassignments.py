@@ -6,7 +6,7 @@ from barnabas.protocol.fields import Kind, array, boolean, int16, int32, string
 from barnabas.protocol.messages_base import Message, Struct
 
 
-class AlterPartitionReassignmentsRequest(Message, api_key=45, versions="0-1", flexible="0+"):
+class AlterPartitionReassignmentsRequest(Message, api="AlterPartitionReassignments"):
     """Partitions new replicas, or cancel a reassignment with null."""
 
     class ReassignablePartition(Struct):
@@ -24,7 +24,7 @@ class AlterPartitionReassignmentsRequest(Message, api_key=45, versions="0-1", fl
     topics: list[AlterPartitionReassignmentsRequest.ReassignableTopic] = array("ReassignableTopic")
 
 
-class AlterPartitionReassignmentsResponse(Message, api_key=45, versions="0-1", flexible="0+"):
+class AlterPartitionReassignmentsResponse(Message, api="AlterPartitionReassignments"):
     """State for each partition whether its reassignment was started or cancelled."""
 
     class ReassignablePartitionResponse(Struct):

@@ -6,7 +6,7 @@ from barnabas.protocol.fields import Kind, array, int16, int32, string
 from barnabas.protocol.messages_base import Message, Struct
 
 
-class AlterReplicaLogDirsRequest(Message, api_key=34, versions="1-2", flexible="2+"):
+class AlterReplicaLogDirsRequest(Message, api="AlterReplicaLogDirs"):
     """Name the target directory of each partition."""
 
     class AlterReplicaLogDirTopic(Struct):
@@ -22,7 +22,7 @@ class AlterReplicaLogDirsRequest(Message, api_key=34, versions="1-2", flexible="
     dirs: list[AlterReplicaLogDirsRequest.AlterReplicaLogDir] = array("AlterReplicaLogDir")
 
 
-class AlterReplicaLogDirsResponse(Message, api_key=34, versions="1-2", flexible="2+"):
+class AlterReplicaLogDirsResponse(Message, api="AlterReplicaLogDirs"):
     """State for each partition whether the move was accepted."""
 
     class AlterReplicaLogDirPartitionResult(Struct):

@@ -7,7 +7,7 @@ from barnabas.protocol.messages_base import Message, Struct
 from barnabas.protocol.types import Uuid
 
 
-class AlterShareGroupOffsetsRequest(Message, api_key=91, versions="0", flexible="0+"):
+class AlterShareGroupOffsetsRequest(Message, api="AlterShareGroupOffsets"):
     """New start offsets for an empty group."""
 
     class AlterShareGroupOffsetsRequestPartition(Struct):
@@ -26,7 +26,7 @@ class AlterShareGroupOffsetsRequest(Message, api_key=91, versions="0", flexible=
     )
 
 
-class AlterShareGroupOffsetsResponse(Message, api_key=91, versions="0", flexible="0+"):
+class AlterShareGroupOffsetsResponse(Message, api="AlterShareGroupOffsets"):
     """State for each partition whether its start offset was changed."""
 
     class AlterShareGroupOffsetsResponsePartition(Struct):

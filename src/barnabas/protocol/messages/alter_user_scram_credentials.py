@@ -6,7 +6,7 @@ from barnabas.protocol.fields import array, binary, int8, int16, int32, string
 from barnabas.protocol.messages_base import Message, Struct
 
 
-class AlterUserScramCredentialsRequest(Message, api_key=51, versions="0", flexible="0+"):
+class AlterUserScramCredentialsRequest(Message, api="AlterUserScramCredentials"):
     """Credentials to delete, and salted credentials to set."""
 
     class ScramCredentialDeletion(Struct):
@@ -28,7 +28,7 @@ class AlterUserScramCredentialsRequest(Message, api_key=51, versions="0", flexib
     )
 
 
-class AlterUserScramCredentialsResponse(Message, api_key=51, versions="0", flexible="0+"):
+class AlterUserScramCredentialsResponse(Message, api="AlterUserScramCredentials"):
     """State for each user whether the change was accepted."""
 
     class AlterUserScramCredentialsResult(Struct):

@@ -6,14 +6,14 @@ from barnabas.protocol.fields import array, boolean, int16, int32, int64, string
 from barnabas.protocol.messages_base import Message, Struct
 
 
-class ApiVersionsRequest(Message, api_key=18, versions="0-4", flexible="3+"):
+class ApiVersionsRequest(Message, api="ApiVersions"):
     """Request the served versions; name the client software."""
 
     client_software_name: str = string(versions="3+", ignorable=True)
     client_software_version: str = string(versions="3+", ignorable=True)
 
 
-class ApiVersionsResponse(Message, api_key=18, versions="0-4", flexible="3+"):
+class ApiVersionsResponse(Message, api="ApiVersions"):
     """Return each api's versions, and the supported and finalized features."""
 
     class ApiVersion(Struct):

@@ -7,7 +7,7 @@ from barnabas.protocol.messages_base import Message, Struct
 from barnabas.protocol.types import Uuid
 
 
-class AssignReplicasToDirsRequest(Message, api_key=73, versions="0", flexible="0+"):
+class AssignReplicasToDirsRequest(Message, api="AssignReplicasToDirs"):
     """Name the directory of each partition."""
 
     class PartitionData(Struct):
@@ -26,7 +26,7 @@ class AssignReplicasToDirsRequest(Message, api_key=73, versions="0", flexible="0
     directories: list[AssignReplicasToDirsRequest.DirectoryData] = array("DirectoryData")
 
 
-class AssignReplicasToDirsResponse(Message, api_key=73, versions="0", flexible="0+"):
+class AssignReplicasToDirsResponse(Message, api="AssignReplicasToDirs"):
     """State for each partition whether the assignment was recorded."""
 
     class PartitionData(Struct):

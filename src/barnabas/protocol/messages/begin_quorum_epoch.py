@@ -7,7 +7,7 @@ from barnabas.protocol.messages_base import Message, Struct
 from barnabas.protocol.types import Uuid
 
 
-class BeginQuorumEpochRequest(Message, api_key=53, versions="0-1", flexible="1+"):
+class BeginQuorumEpochRequest(Message, api="BeginQuorumEpoch"):
     """The leader of the new epoch and its endpoints, sent to a voter."""
 
     class PartitionData(Struct):
@@ -33,7 +33,7 @@ class BeginQuorumEpochRequest(Message, api_key=53, versions="0-1", flexible="1+"
     )
 
 
-class BeginQuorumEpochResponse(Message, api_key=53, versions="0-1", flexible="1+"):
+class BeginQuorumEpochResponse(Message, api="BeginQuorumEpoch"):
     """Acknowledge the leader, or return a later epoch."""
 
     class PartitionData(Struct):

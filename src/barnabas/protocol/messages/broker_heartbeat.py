@@ -7,7 +7,7 @@ from barnabas.protocol.messages_base import Message
 from barnabas.protocol.types import Uuid
 
 
-class BrokerHeartbeatRequest(Message, api_key=63, versions="0-2", flexible="0+"):
+class BrokerHeartbeatRequest(Message, api="BrokerHeartbeat"):
     """State how far the broker has replayed the metadata and which state it requests."""
 
     broker_id: int = int32()
@@ -21,7 +21,7 @@ class BrokerHeartbeatRequest(Message, api_key=63, versions="0-2", flexible="0+")
     )
 
 
-class BrokerHeartbeatResponse(Message, api_key=63, versions="0-2", flexible="0+"):
+class BrokerHeartbeatResponse(Message, api="BrokerHeartbeat"):
     """State whether the broker is fenced, caught up, and may shut down."""
 
     throttle_time_ms: int = int32()

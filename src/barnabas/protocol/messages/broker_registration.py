@@ -7,7 +7,7 @@ from barnabas.protocol.messages_base import Message, Struct
 from barnabas.protocol.types import Uuid
 
 
-class BrokerRegistrationRequest(Message, api_key=62, versions="0-4", flexible="0+"):
+class BrokerRegistrationRequest(Message, api="BrokerRegistration"):
     """Register a broker with its listeners, features and directories."""
 
     class Listener(Struct):
@@ -32,7 +32,7 @@ class BrokerRegistrationRequest(Message, api_key=62, versions="0-4", flexible="0
     previous_broker_epoch: int = int64(versions="3+", default=-1, ignorable=True)
 
 
-class BrokerRegistrationResponse(Message, api_key=62, versions="0-4", flexible="0+"):
+class BrokerRegistrationResponse(Message, api="BrokerRegistration"):
     """Return the broker epoch."""
 
     throttle_time_ms: int = int32()

@@ -7,14 +7,14 @@ from barnabas.protocol.messages_base import Message, Struct
 from barnabas.protocol.types import Uuid
 
 
-class ConsumerGroupDescribeRequest(Message, api_key=69, versions="0-1", flexible="0+"):
+class ConsumerGroupDescribeRequest(Message, api="ConsumerGroupDescribe"):
     """Name the groups."""
 
     group_ids: list[str] = array(Kind.STRING)
     include_authorized_operations: bool = boolean()
 
 
-class ConsumerGroupDescribeResponse(Message, api_key=69, versions="0-1", flexible="0+"):
+class ConsumerGroupDescribeResponse(Message, api="ConsumerGroupDescribe"):
     """Return each group's epochs, assignor and members, with current and target assignment."""
 
     class TopicPartitions(Struct):

@@ -7,7 +7,7 @@ from barnabas.protocol.messages_base import Message, Struct
 from barnabas.protocol.types import Uuid
 
 
-class ConsumerGroupHeartbeatRequest(Message, api_key=68, versions="0-1", flexible="0+"):
+class ConsumerGroupHeartbeatRequest(Message, api="ConsumerGroupHeartbeat"):
     """Join, stay or leave; give only the changes of subscription and partitions."""
 
     class TopicPartitions(Struct):
@@ -28,7 +28,7 @@ class ConsumerGroupHeartbeatRequest(Message, api_key=68, versions="0-1", flexibl
     )
 
 
-class ConsumerGroupHeartbeatResponse(Message, api_key=68, versions="0-1", flexible="0+"):
+class ConsumerGroupHeartbeatResponse(Message, api="ConsumerGroupHeartbeat"):
     """Return the member epoch and, when it changed, the assignment."""
 
     class TopicPartitions(Struct):

@@ -7,7 +7,7 @@ from barnabas.protocol.messages_base import Message, Struct
 from barnabas.protocol.types import Uuid
 
 
-class ControllerRegistrationRequest(Message, api_key=70, versions="0", flexible="0+"):
+class ControllerRegistrationRequest(Message, api="ControllerRegistration"):
     """Register a controller with its listeners and features."""
 
     class Listener(Struct):
@@ -28,7 +28,7 @@ class ControllerRegistrationRequest(Message, api_key=70, versions="0", flexible=
     features: list[ControllerRegistrationRequest.Feature] = array("Feature")
 
 
-class ControllerRegistrationResponse(Message, api_key=70, versions="0", flexible="0+"):
+class ControllerRegistrationResponse(Message, api="ControllerRegistration"):
     """State whether the registration was accepted."""
 
     throttle_time_ms: int = int32()

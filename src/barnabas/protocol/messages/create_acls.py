@@ -6,7 +6,7 @@ from barnabas.protocol.fields import array, int8, int16, int32, string
 from barnabas.protocol.messages_base import Message, Struct
 
 
-class CreateAclsRequest(Message, api_key=30, versions="1-3", flexible="2+"):
+class CreateAclsRequest(Message, api="CreateAcls"):
     """The ACLs to add."""
 
     class AclCreation(Struct):
@@ -21,7 +21,7 @@ class CreateAclsRequest(Message, api_key=30, versions="1-3", flexible="2+"):
     creations: list[CreateAclsRequest.AclCreation] = array("AclCreation")
 
 
-class CreateAclsResponse(Message, api_key=30, versions="1-3", flexible="2+"):
+class CreateAclsResponse(Message, api="CreateAcls"):
     """State for each ACL whether it was added."""
 
     class AclCreationResult(Struct):

@@ -6,7 +6,7 @@ from barnabas.protocol.fields import array, binary, int16, int32, int64, string
 from barnabas.protocol.messages_base import Message, Struct
 
 
-class CreateDelegationTokenRequest(Message, api_key=38, versions="1-3", flexible="2+"):
+class CreateDelegationTokenRequest(Message, api="CreateDelegationToken"):
     """Request a token for an owner, with renewers and a maximum lifetime (ms)."""
 
     class CreatableRenewers(Struct):
@@ -19,7 +19,7 @@ class CreateDelegationTokenRequest(Message, api_key=38, versions="1-3", flexible
     max_lifetime_ms: int = int64()
 
 
-class CreateDelegationTokenResponse(Message, api_key=38, versions="1-3", flexible="2+"):
+class CreateDelegationTokenResponse(Message, api="CreateDelegationToken"):
     """Return the token and when it expires."""
 
     error_code: int = int16()

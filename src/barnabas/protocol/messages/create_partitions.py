@@ -6,7 +6,7 @@ from barnabas.protocol.fields import Kind, array, boolean, int16, int32, string
 from barnabas.protocol.messages_base import Message, Struct
 
 
-class CreatePartitionsRequest(Message, api_key=37, versions="0-3", flexible="2+"):
+class CreatePartitionsRequest(Message, api="CreatePartitions"):
     """Each topic's new partition count and the replicas of the new partitions."""
 
     class CreatePartitionsAssignment(Struct):
@@ -24,7 +24,7 @@ class CreatePartitionsRequest(Message, api_key=37, versions="0-3", flexible="2+"
     validate_only: bool = boolean()
 
 
-class CreatePartitionsResponse(Message, api_key=37, versions="0-3", flexible="2+"):
+class CreatePartitionsResponse(Message, api="CreatePartitions"):
     """State for each topic whether partitions were added."""
 
     class CreatePartitionsTopicResult(Struct):

@@ -7,7 +7,7 @@ from barnabas.protocol.messages_base import Message, Struct
 from barnabas.protocol.types import Uuid
 
 
-class CreateTopicsRequest(Message, api_key=19, versions="2-7", flexible="5+"):
+class CreateTopicsRequest(Message, api="CreateTopics"):
     """Describe the topics to create, or only to validate."""
 
     class CreatableReplicaAssignment(Struct):
@@ -32,7 +32,7 @@ class CreateTopicsRequest(Message, api_key=19, versions="2-7", flexible="5+"):
     validate_only: bool = boolean()
 
 
-class CreateTopicsResponse(Message, api_key=19, versions="2-7", flexible="5+"):
+class CreateTopicsResponse(Message, api="CreateTopics"):
     """State for each topic whether it was created, and its configuration."""
 
     class CreatableTopicConfigs(Struct):

@@ -6,7 +6,7 @@ from barnabas.protocol.fields import array, int8, int16, int32, string
 from barnabas.protocol.messages_base import Message, Struct
 
 
-class DeleteAclsRequest(Message, api_key=31, versions="1-3", flexible="2+"):
+class DeleteAclsRequest(Message, api="DeleteAcls"):
     """Filters; every matching ACL is removed."""
 
     class DeleteAclsFilter(Struct):
@@ -21,7 +21,7 @@ class DeleteAclsRequest(Message, api_key=31, versions="1-3", flexible="2+"):
     filters: list[DeleteAclsRequest.DeleteAclsFilter] = array("DeleteAclsFilter")
 
 
-class DeleteAclsResponse(Message, api_key=31, versions="1-3", flexible="2+"):
+class DeleteAclsResponse(Message, api="DeleteAcls"):
     """Return the removed ACLs for each filter."""
 
     class DeleteAclsMatchingAcl(Struct):

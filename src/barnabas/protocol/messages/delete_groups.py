@@ -6,13 +6,13 @@ from barnabas.protocol.fields import Kind, array, int16, int32, string
 from barnabas.protocol.messages_base import Message, Struct
 
 
-class DeleteGroupsRequest(Message, api_key=42, versions="0-2", flexible="2+"):
+class DeleteGroupsRequest(Message, api="DeleteGroups"):
     """Name the groups to delete."""
 
     groups_names: list[str] = array(Kind.STRING)
 
 
-class DeleteGroupsResponse(Message, api_key=42, versions="0-2", flexible="2+"):
+class DeleteGroupsResponse(Message, api="DeleteGroups"):
     """State for each group whether it was deleted."""
 
     class DeletableGroupResult(Struct):

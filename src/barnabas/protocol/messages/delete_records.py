@@ -6,7 +6,7 @@ from barnabas.protocol.fields import array, int16, int32, int64, string
 from barnabas.protocol.messages_base import Message, Struct
 
 
-class DeleteRecordsRequest(Message, api_key=21, versions="0-2", flexible="2+"):
+class DeleteRecordsRequest(Message, api="DeleteRecords"):
     """The new log start offset of each partition."""
 
     class DeleteRecordsPartition(Struct):
@@ -23,7 +23,7 @@ class DeleteRecordsRequest(Message, api_key=21, versions="0-2", flexible="2+"):
     timeout_ms: int = int32()
 
 
-class DeleteRecordsResponse(Message, api_key=21, versions="0-2", flexible="2+"):
+class DeleteRecordsResponse(Message, api="DeleteRecords"):
     """Return the log start offset of each partition."""
 
     class DeleteRecordsPartitionResult(Struct):

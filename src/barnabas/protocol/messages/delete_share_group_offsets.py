@@ -7,7 +7,7 @@ from barnabas.protocol.messages_base import Message, Struct
 from barnabas.protocol.types import Uuid
 
 
-class DeleteShareGroupOffsetsRequest(Message, api_key=92, versions="0", flexible="0+"):
+class DeleteShareGroupOffsetsRequest(Message, api="DeleteShareGroupOffsets"):
     """Name the group and the topics."""
 
     class DeleteShareGroupOffsetsRequestTopic(Struct):
@@ -19,7 +19,7 @@ class DeleteShareGroupOffsetsRequest(Message, api_key=92, versions="0", flexible
     )
 
 
-class DeleteShareGroupOffsetsResponse(Message, api_key=92, versions="0", flexible="0+"):
+class DeleteShareGroupOffsetsResponse(Message, api="DeleteShareGroupOffsets"):
     """State for each topic whether its offsets were deleted."""
 
     class DeleteShareGroupOffsetsResponseTopic(Struct):

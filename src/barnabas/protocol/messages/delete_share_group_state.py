@@ -7,7 +7,7 @@ from barnabas.protocol.messages_base import Message, Struct
 from barnabas.protocol.types import Uuid
 
 
-class DeleteShareGroupStateRequest(Message, api_key=86, versions="0", flexible="0+"):
+class DeleteShareGroupStateRequest(Message, api="DeleteShareGroupState"):
     """Name the share partitions."""
 
     class PartitionData(Struct):
@@ -21,7 +21,7 @@ class DeleteShareGroupStateRequest(Message, api_key=86, versions="0", flexible="
     topics: list[DeleteShareGroupStateRequest.DeleteStateData] = array("DeleteStateData")
 
 
-class DeleteShareGroupStateResponse(Message, api_key=86, versions="0", flexible="0+"):
+class DeleteShareGroupStateResponse(Message, api="DeleteShareGroupState"):
     """State for each partition whether its state was deleted."""
 
     class PartitionResult(Struct):

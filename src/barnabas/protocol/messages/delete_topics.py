@@ -7,7 +7,7 @@ from barnabas.protocol.messages_base import Message, Struct
 from barnabas.protocol.types import Uuid
 
 
-class DeleteTopicsRequest(Message, api_key=20, versions="1-6", flexible="4+"):
+class DeleteTopicsRequest(Message, api="DeleteTopics"):
     """Name the topics to delete, by name or by id."""
 
     class DeleteTopicState(Struct):
@@ -19,7 +19,7 @@ class DeleteTopicsRequest(Message, api_key=20, versions="1-6", flexible="4+"):
     timeout_ms: int = int32()
 
 
-class DeleteTopicsResponse(Message, api_key=20, versions="1-6", flexible="4+"):
+class DeleteTopicsResponse(Message, api="DeleteTopics"):
     """State for each topic whether it was deleted."""
 
     class DeletableTopicResult(Struct):

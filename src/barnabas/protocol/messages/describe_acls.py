@@ -6,7 +6,7 @@ from barnabas.protocol.fields import array, int8, int16, int32, string
 from barnabas.protocol.messages_base import Message, Struct
 
 
-class DescribeAclsRequest(Message, api_key=29, versions="1-3", flexible="2+"):
+class DescribeAclsRequest(Message, api="DescribeAcls"):
     """A filter."""
 
     resource_type_filter: int = int8()
@@ -18,7 +18,7 @@ class DescribeAclsRequest(Message, api_key=29, versions="1-3", flexible="2+"):
     permission_type: int = int8()
 
 
-class DescribeAclsResponse(Message, api_key=29, versions="1-3", flexible="2+"):
+class DescribeAclsResponse(Message, api="DescribeAcls"):
     """Return the matching ACLs, grouped by resource."""
 
     class AclDescription(Struct):

@@ -6,7 +6,7 @@ from barnabas.protocol.fields import array, boolean, float64, int8, int16, int32
 from barnabas.protocol.messages_base import Message, Struct
 
 
-class DescribeClientQuotasRequest(Message, api_key=48, versions="0-1", flexible="1+"):
+class DescribeClientQuotasRequest(Message, api="DescribeClientQuotas"):
     """A filter by user, client id and address."""
 
     class ComponentData(Struct):
@@ -18,7 +18,7 @@ class DescribeClientQuotasRequest(Message, api_key=48, versions="0-1", flexible=
     strict: bool = boolean()
 
 
-class DescribeClientQuotasResponse(Message, api_key=48, versions="0-1", flexible="1+"):
+class DescribeClientQuotasResponse(Message, api="DescribeClientQuotas"):
     """Return the matching entities with their quotas."""
 
     class EntityData(Struct):

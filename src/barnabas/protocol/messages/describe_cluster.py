@@ -6,7 +6,7 @@ from barnabas.protocol.fields import array, boolean, int8, int16, int32, string
 from barnabas.protocol.messages_base import Message, Struct
 
 
-class DescribeClusterRequest(Message, api_key=60, versions="0-2", flexible="0+"):
+class DescribeClusterRequest(Message, api="DescribeCluster"):
     """Request the brokers or the controllers."""
 
     include_cluster_authorized_operations: bool = boolean()
@@ -14,7 +14,7 @@ class DescribeClusterRequest(Message, api_key=60, versions="0-2", flexible="0+")
     include_fenced_brokers: bool = boolean(versions="2+")
 
 
-class DescribeClusterResponse(Message, api_key=60, versions="0-2", flexible="0+"):
+class DescribeClusterResponse(Message, api="DescribeCluster"):
     """Return the cluster id, the controller, and the nodes with their endpoints."""
 
     class DescribeClusterBroker(Struct):

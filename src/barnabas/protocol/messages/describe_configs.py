@@ -6,7 +6,7 @@ from barnabas.protocol.fields import Kind, array, boolean, int8, int16, int32, s
 from barnabas.protocol.messages_base import Message, Struct
 
 
-class DescribeConfigsRequest(Message, api_key=32, versions="1-4", flexible="4+"):
+class DescribeConfigsRequest(Message, api="DescribeConfigs"):
     """Name the resources and, optionally, the properties."""
 
     class DescribeConfigsResource(Struct):
@@ -21,7 +21,7 @@ class DescribeConfigsRequest(Message, api_key=32, versions="1-4", flexible="4+")
     include_documentation: bool = boolean(versions="3+")
 
 
-class DescribeConfigsResponse(Message, api_key=32, versions="1-4", flexible="4+"):
+class DescribeConfigsResponse(Message, api="DescribeConfigs"):
     """Return each property's value, source and documentation."""
 
     class DescribeConfigsSynonym(Struct):

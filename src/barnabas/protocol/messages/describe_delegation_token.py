@@ -6,7 +6,7 @@ from barnabas.protocol.fields import array, binary, int16, int32, int64, string
 from barnabas.protocol.messages_base import Message, Struct
 
 
-class DescribeDelegationTokenRequest(Message, api_key=41, versions="1-3", flexible="2+"):
+class DescribeDelegationTokenRequest(Message, api="DescribeDelegationToken"):
     """Name the owners, or request all tokens."""
 
     class DescribeDelegationTokenOwner(Struct):
@@ -18,7 +18,7 @@ class DescribeDelegationTokenRequest(Message, api_key=41, versions="1-3", flexib
     )
 
 
-class DescribeDelegationTokenResponse(Message, api_key=41, versions="1-3", flexible="2+"):
+class DescribeDelegationTokenResponse(Message, api="DescribeDelegationToken"):
     """Return the tokens that the requester may see."""
 
     class DescribedDelegationTokenRenewer(Struct):

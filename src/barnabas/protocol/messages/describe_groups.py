@@ -6,14 +6,14 @@ from barnabas.protocol.fields import Kind, array, binary, boolean, int16, int32,
 from barnabas.protocol.messages_base import Message, Struct
 
 
-class DescribeGroupsRequest(Message, api_key=15, versions="0-6", flexible="5+"):
+class DescribeGroupsRequest(Message, api="DescribeGroups"):
     """Name the groups."""
 
     groups: list[str] = array(Kind.STRING)
     include_authorized_operations: bool = boolean(versions="3+")
 
 
-class DescribeGroupsResponse(Message, api_key=15, versions="0-6", flexible="5+"):
+class DescribeGroupsResponse(Message, api="DescribeGroups"):
     """Return each group's state, protocol and members."""
 
     class DescribedGroupMember(Struct):

@@ -6,7 +6,7 @@ from barnabas.protocol.fields import Kind, array, boolean, int16, int32, int64, 
 from barnabas.protocol.messages_base import Message, Struct
 
 
-class DescribeLogDirsRequest(Message, api_key=35, versions="1-5", flexible="2+"):
+class DescribeLogDirsRequest(Message, api="DescribeLogDirs"):
     """Name partitions, or request all."""
 
     class DescribableLogDirTopic(Struct):
@@ -18,7 +18,7 @@ class DescribeLogDirsRequest(Message, api_key=35, versions="1-5", flexible="2+")
     )
 
 
-class DescribeLogDirsResponse(Message, api_key=35, versions="1-5", flexible="2+"):
+class DescribeLogDirsResponse(Message, api="DescribeLogDirs"):
     """Return each directory's size and state, and its partitions."""
 
     class DescribeLogDirsPartition(Struct):

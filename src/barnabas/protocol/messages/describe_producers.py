@@ -6,7 +6,7 @@ from barnabas.protocol.fields import Kind, array, int16, int32, int64, string
 from barnabas.protocol.messages_base import Message, Struct
 
 
-class DescribeProducersRequest(Message, api_key=61, versions="0", flexible="0+"):
+class DescribeProducersRequest(Message, api="DescribeProducers"):
     """Name the partitions."""
 
     class TopicRequest(Struct):
@@ -16,7 +16,7 @@ class DescribeProducersRequest(Message, api_key=61, versions="0", flexible="0+")
     topics: list[DescribeProducersRequest.TopicRequest] = array("TopicRequest")
 
 
-class DescribeProducersResponse(Message, api_key=61, versions="0", flexible="0+"):
+class DescribeProducersResponse(Message, api="DescribeProducers"):
     """Return each partition's producers, with sequences and open transactions."""
 
     class ProducerState(Struct):

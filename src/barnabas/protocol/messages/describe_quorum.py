@@ -7,7 +7,7 @@ from barnabas.protocol.messages_base import Message, Struct
 from barnabas.protocol.types import Uuid
 
 
-class DescribeQuorumRequest(Message, api_key=55, versions="0-2", flexible="0+"):
+class DescribeQuorumRequest(Message, api="DescribeQuorum"):
     """Request the state of the quorum of the metadata partition."""
 
     class PartitionData(Struct):
@@ -20,7 +20,7 @@ class DescribeQuorumRequest(Message, api_key=55, versions="0-2", flexible="0+"):
     topics: list[DescribeQuorumRequest.TopicData] = array("TopicData")
 
 
-class DescribeQuorumResponse(Message, api_key=55, versions="0-2", flexible="0+"):
+class DescribeQuorumResponse(Message, api="DescribeQuorum"):
     """Return leader, epoch, high watermark, and the progress of each replica."""
 
     class ReplicaState(Struct):

@@ -7,7 +7,7 @@ from barnabas.protocol.messages_base import Message, Struct
 from barnabas.protocol.types import Uuid
 
 
-class DescribeShareGroupOffsetsRequest(Message, api_key=90, versions="0-1", flexible="0+"):
+class DescribeShareGroupOffsetsRequest(Message, api="DescribeShareGroupOffsets"):
     """Name the groups and, optionally, their partitions."""
 
     class DescribeShareGroupOffsetsRequestTopic(Struct):
@@ -25,7 +25,7 @@ class DescribeShareGroupOffsetsRequest(Message, api_key=90, versions="0-1", flex
     )
 
 
-class DescribeShareGroupOffsetsResponse(Message, api_key=90, versions="0-1", flexible="0+"):
+class DescribeShareGroupOffsetsResponse(Message, api="DescribeShareGroupOffsets"):
     """Return each partition's start offset and lag."""
 
     class DescribeShareGroupOffsetsResponsePartition(Struct):

@@ -7,7 +7,7 @@ from barnabas.protocol.messages_base import Message, Struct
 from barnabas.protocol.types import Uuid
 
 
-class DescribeTopicPartitionsRequest(Message, api_key=75, versions="0", flexible="0+"):
+class DescribeTopicPartitionsRequest(Message, api="DescribeTopicPartitions"):
     """Name the topics, and the cursor of the next page."""
 
     class TopicRequest(Struct):
@@ -24,7 +24,7 @@ class DescribeTopicPartitionsRequest(Message, api_key=75, versions="0", flexible
     )
 
 
-class DescribeTopicPartitionsResponse(Message, api_key=75, versions="0", flexible="0+"):
+class DescribeTopicPartitionsResponse(Message, api="DescribeTopicPartitions"):
     """Return the partitions with their eligible leader replicas, and the next cursor."""
 
     class DescribeTopicPartitionsResponsePartition(Struct):

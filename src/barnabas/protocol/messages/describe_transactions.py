@@ -6,13 +6,13 @@ from barnabas.protocol.fields import Kind, array, int16, int32, int64, string
 from barnabas.protocol.messages_base import Message, Struct
 
 
-class DescribeTransactionsRequest(Message, api_key=65, versions="0", flexible="0+"):
+class DescribeTransactionsRequest(Message, api="DescribeTransactions"):
     """Name the transactional ids."""
 
     transactional_ids: list[str] = array(Kind.STRING)
 
 
-class DescribeTransactionsResponse(Message, api_key=65, versions="0", flexible="0+"):
+class DescribeTransactionsResponse(Message, api="DescribeTransactions"):
     """Return each transaction's state, producer, start time and partitions."""
 
     class TopicData(Struct):

@@ -6,7 +6,7 @@ from barnabas.protocol.fields import array, int8, int16, int32, string
 from barnabas.protocol.messages_base import Message, Struct
 
 
-class DescribeUserScramCredentialsRequest(Message, api_key=50, versions="0", flexible="0+"):
+class DescribeUserScramCredentialsRequest(Message, api="DescribeUserScramCredentials"):
     """Name users, or request all."""
 
     class UserName(Struct):
@@ -17,7 +17,7 @@ class DescribeUserScramCredentialsRequest(Message, api_key=50, versions="0", fle
     )
 
 
-class DescribeUserScramCredentialsResponse(Message, api_key=50, versions="0", flexible="0+"):
+class DescribeUserScramCredentialsResponse(Message, api="DescribeUserScramCredentials"):
     """Return each user's mechanisms and iterations, never the secrets."""
 
     class CredentialInfo(Struct):

@@ -6,7 +6,7 @@ from barnabas.protocol.fields import Kind, array, int8, int16, int32, string
 from barnabas.protocol.messages_base import Message, Struct
 
 
-class ElectLeadersRequest(Message, api_key=43, versions="0-2", flexible="2+"):
+class ElectLeadersRequest(Message, api="ElectLeaders"):
     """Request preferred or unclean elections for some partitions or all."""
 
     class TopicPartitions(Struct):
@@ -20,7 +20,7 @@ class ElectLeadersRequest(Message, api_key=43, versions="0-2", flexible="2+"):
     timeout_ms: int = int32(default=60000)
 
 
-class ElectLeadersResponse(Message, api_key=43, versions="0-2", flexible="2+"):
+class ElectLeadersResponse(Message, api="ElectLeaders"):
     """State for each partition the result of its election."""
 
     class PartitionResult(Struct):

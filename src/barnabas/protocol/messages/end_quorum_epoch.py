@@ -7,7 +7,7 @@ from barnabas.protocol.messages_base import Message, Struct
 from barnabas.protocol.types import Uuid
 
 
-class EndQuorumEpochRequest(Message, api_key=54, versions="0-1", flexible="1+"):
+class EndQuorumEpochRequest(Message, api="EndQuorumEpoch"):
     """Notify voters that the leader resigns, and name the preferred successors."""
 
     class ReplicaInfo(Struct):
@@ -39,7 +39,7 @@ class EndQuorumEpochRequest(Message, api_key=54, versions="0-1", flexible="1+"):
     )
 
 
-class EndQuorumEpochResponse(Message, api_key=54, versions="0-1", flexible="1+"):
+class EndQuorumEpochResponse(Message, api="EndQuorumEpoch"):
     """Acknowledge the resignation, or return a later epoch."""
 
     class PartitionData(Struct):

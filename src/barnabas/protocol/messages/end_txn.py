@@ -6,7 +6,7 @@ from barnabas.protocol.fields import boolean, int16, int32, int64, string
 from barnabas.protocol.messages_base import Message
 
 
-class EndTxnRequest(Message, api_key=26, versions="0-5", flexible="3+"):
+class EndTxnRequest(Message, api="EndTxn"):
     """Commit or abort a producer's ongoing transaction."""
 
     transactional_id: str = string()
@@ -15,7 +15,7 @@ class EndTxnRequest(Message, api_key=26, versions="0-5", flexible="3+"):
     committed: bool = boolean()
 
 
-class EndTxnResponse(Message, api_key=26, versions="0-5", flexible="3+"):
+class EndTxnResponse(Message, api="EndTxn"):
     """State the outcome and, from version 5 on, the producer id and epoch to use next."""
 
     throttle_time_ms: int = int32()

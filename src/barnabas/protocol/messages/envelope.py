@@ -6,7 +6,7 @@ from barnabas.protocol.fields import binary, int16
 from barnabas.protocol.messages_base import Message
 
 
-class EnvelopeRequest(Message, api_key=58, versions="0", flexible="0+"):
+class EnvelopeRequest(Message, api="Envelope"):
     """Wrap a request with the principal and address of its client."""
 
     request_data: bytes = binary()
@@ -14,7 +14,7 @@ class EnvelopeRequest(Message, api_key=58, versions="0", flexible="0+"):
     client_host_address: bytes = binary()
 
 
-class EnvelopeResponse(Message, api_key=58, versions="0", flexible="0+"):
+class EnvelopeResponse(Message, api="Envelope"):
     """Wrap the controller's response."""
 
     response_data: bytes | None = binary(nullable=True, default=None)

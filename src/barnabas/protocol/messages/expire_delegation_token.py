@@ -6,14 +6,14 @@ from barnabas.protocol.fields import binary, int16, int32, int64
 from barnabas.protocol.messages_base import Message
 
 
-class ExpireDelegationTokenRequest(Message, api_key=40, versions="1-2", flexible="2+"):
+class ExpireDelegationTokenRequest(Message, api="ExpireDelegationToken"):
     """Name a token by its HMAC, and its expiry period (ms)."""
 
     hmac: bytes = binary(secret=True)
     expiry_time_period_ms: int = int64()
 
 
-class ExpireDelegationTokenResponse(Message, api_key=40, versions="1-2", flexible="2+"):
+class ExpireDelegationTokenResponse(Message, api="ExpireDelegationToken"):
     """Return when the token expires."""
 
     error_code: int = int16()

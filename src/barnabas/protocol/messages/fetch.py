@@ -19,7 +19,7 @@ from barnabas.protocol.messages_base import Message, Struct
 from barnabas.protocol.types import Uuid
 
 
-class FetchRequest(Message, api_key=1, versions="4-18", flexible="12+"):
+class FetchRequest(Message, api="Fetch"):
     """Request records of partitions from given offsets, and how long to wait for them."""
 
     class ReplicaState(Struct):
@@ -66,7 +66,7 @@ class FetchRequest(Message, api_key=1, versions="4-18", flexible="12+"):
     rack_id: str = string(versions="11+", ignorable=True)
 
 
-class FetchResponse(Message, api_key=1, versions="4-18", flexible="12+"):
+class FetchResponse(Message, api="Fetch"):
     """Return each partition's records as stored, high watermark and last stable offset."""
 
     class EpochEndOffset(Struct):

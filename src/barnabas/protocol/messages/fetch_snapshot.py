@@ -18,7 +18,7 @@ from barnabas.protocol.messages_base import Message, Struct
 from barnabas.protocol.types import Uuid
 
 
-class FetchSnapshotRequest(Message, api_key=59, versions="0-1", flexible="0+"):
+class FetchSnapshotRequest(Message, api="FetchSnapshot"):
     """Request bytes of a snapshot from a position."""
 
     class SnapshotId(Struct):
@@ -42,7 +42,7 @@ class FetchSnapshotRequest(Message, api_key=59, versions="0-1", flexible="0+"):
     topics: list[FetchSnapshotRequest.TopicSnapshot] = array("TopicSnapshot")
 
 
-class FetchSnapshotResponse(Message, api_key=59, versions="0-1", flexible="0+"):
+class FetchSnapshotResponse(Message, api="FetchSnapshot"):
     """Return the bytes, and the size of the snapshot."""
 
     class SnapshotId(Struct):

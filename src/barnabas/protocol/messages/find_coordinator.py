@@ -6,7 +6,7 @@ from barnabas.protocol.fields import Kind, array, int8, int16, int32, string
 from barnabas.protocol.messages_base import Message, Struct
 
 
-class FindCoordinatorRequest(Message, api_key=10, versions="0-6", flexible="3+"):
+class FindCoordinatorRequest(Message, api="FindCoordinator"):
     """Name one key or, from version 4 on, several keys of one type."""
 
     key: str = string(versions="0-3")
@@ -14,7 +14,7 @@ class FindCoordinatorRequest(Message, api_key=10, versions="0-6", flexible="3+")
     coordinator_keys: list[str] = array(Kind.STRING, versions="4+")
 
 
-class FindCoordinatorResponse(Message, api_key=10, versions="0-6", flexible="3+"):
+class FindCoordinatorResponse(Message, api="FindCoordinator"):
     """Return the coordinator's node id, host and port for each key."""
 
     class Coordinator(Struct):

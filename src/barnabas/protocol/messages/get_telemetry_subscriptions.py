@@ -7,13 +7,13 @@ from barnabas.protocol.messages_base import Message
 from barnabas.protocol.types import Uuid
 
 
-class GetTelemetrySubscriptionsRequest(Message, api_key=71, versions="0", flexible="0+"):
+class GetTelemetrySubscriptionsRequest(Message, api="GetTelemetrySubscriptions"):
     """Name the client instance, or request a new id."""
 
     client_instance_id: Uuid = uuid()
 
 
-class GetTelemetrySubscriptionsResponse(Message, api_key=71, versions="0", flexible="0+"):
+class GetTelemetrySubscriptionsResponse(Message, api="GetTelemetrySubscriptions"):
     """Return which metrics to push, how often, and their compression types."""
 
     throttle_time_ms: int = int32()

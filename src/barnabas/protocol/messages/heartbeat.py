@@ -6,7 +6,7 @@ from barnabas.protocol.fields import int16, int32, string
 from barnabas.protocol.messages_base import Message
 
 
-class HeartbeatRequest(Message, api_key=12, versions="0-4", flexible="4+"):
+class HeartbeatRequest(Message, api="Heartbeat"):
     """Name the member and its generation."""
 
     group_id: str = string()
@@ -15,7 +15,7 @@ class HeartbeatRequest(Message, api_key=12, versions="0-4", flexible="4+"):
     group_instance_id: str | None = string(versions="3+", nullable=True, default=None)
 
 
-class HeartbeatResponse(Message, api_key=12, versions="0-4", flexible="4+"):
+class HeartbeatResponse(Message, api="Heartbeat"):
     """State whether the group rebalances."""
 
     throttle_time_ms: int = int32(versions="1+", ignorable=True)

@@ -6,7 +6,7 @@ from barnabas.protocol.fields import array, boolean, int8, int16, int32, string
 from barnabas.protocol.messages_base import Message, Struct
 
 
-class IncrementalAlterConfigsRequest(Message, api_key=44, versions="0-1", flexible="1+"):
+class IncrementalAlterConfigsRequest(Message, api="IncrementalAlterConfigs"):
     """Operations on properties: set, delete, append, subtract."""
 
     class AlterableConfig(Struct):
@@ -25,7 +25,7 @@ class IncrementalAlterConfigsRequest(Message, api_key=44, versions="0-1", flexib
     validate_only: bool = boolean()
 
 
-class IncrementalAlterConfigsResponse(Message, api_key=44, versions="0-1", flexible="1+"):
+class IncrementalAlterConfigsResponse(Message, api="IncrementalAlterConfigs"):
     """State for each resource whether the changes were accepted."""
 
     class AlterConfigsResourceResponse(Struct):

@@ -6,7 +6,7 @@ from barnabas.protocol.fields import boolean, int16, int32, int64, string
 from barnabas.protocol.messages_base import Message
 
 
-class InitProducerIdRequest(Message, api_key=22, versions="0-6", flexible="2+"):
+class InitProducerIdRequest(Message, api="InitProducerId"):
     """Request a producer id, or the next epoch of one."""
 
     transactional_id: str | None = string(nullable=True)
@@ -17,7 +17,7 @@ class InitProducerIdRequest(Message, api_key=22, versions="0-6", flexible="2+"):
     keep_prepared_txn: bool = boolean(versions="6+")
 
 
-class InitProducerIdResponse(Message, api_key=22, versions="0-6", flexible="2+"):
+class InitProducerIdResponse(Message, api="InitProducerId"):
     """Return the producer id and epoch to use."""
 
     throttle_time_ms: int = int32(ignorable=True)

@@ -7,7 +7,7 @@ from barnabas.protocol.messages_base import Message, Struct
 from barnabas.protocol.types import Uuid
 
 
-class InitializeShareGroupStateRequest(Message, api_key=83, versions="0", flexible="0+"):
+class InitializeShareGroupStateRequest(Message, api="InitializeShareGroupState"):
     """The start offset of each share partition."""
 
     class PartitionData(Struct):
@@ -25,7 +25,7 @@ class InitializeShareGroupStateRequest(Message, api_key=83, versions="0", flexib
     )
 
 
-class InitializeShareGroupStateResponse(Message, api_key=83, versions="0", flexible="0+"):
+class InitializeShareGroupStateResponse(Message, api="InitializeShareGroupState"):
     """State for each partition whether its state was created."""
 
     class PartitionResult(Struct):

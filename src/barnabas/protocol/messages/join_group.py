@@ -6,7 +6,7 @@ from barnabas.protocol.fields import array, binary, boolean, int16, int32, strin
 from barnabas.protocol.messages_base import Message, Struct
 
 
-class JoinGroupRequest(Message, api_key=11, versions="0-9", flexible="6+"):
+class JoinGroupRequest(Message, api="JoinGroup"):
     """Describe a member with its supported protocols."""
 
     class JoinGroupRequestProtocol(Struct):
@@ -23,7 +23,7 @@ class JoinGroupRequest(Message, api_key=11, versions="0-9", flexible="6+"):
     reason: str | None = string(versions="8+", nullable=True, default=None, ignorable=True)
 
 
-class JoinGroupResponse(Message, api_key=11, versions="0-9", flexible="6+"):
+class JoinGroupResponse(Message, api="JoinGroup"):
     """Return the member id and generation; the leader also gets the members."""
 
     class JoinGroupResponseMember(Struct):

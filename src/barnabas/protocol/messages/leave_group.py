@@ -6,7 +6,7 @@ from barnabas.protocol.fields import array, int16, int32, string
 from barnabas.protocol.messages_base import Message, Struct
 
 
-class LeaveGroupRequest(Message, api_key=13, versions="0-5", flexible="4+"):
+class LeaveGroupRequest(Message, api="LeaveGroup"):
     """Remove one or, from version 3 on, several members."""
 
     class MemberIdentity(Struct):
@@ -19,7 +19,7 @@ class LeaveGroupRequest(Message, api_key=13, versions="0-5", flexible="4+"):
     members: list[LeaveGroupRequest.MemberIdentity] = array("MemberIdentity", versions="3+")
 
 
-class LeaveGroupResponse(Message, api_key=13, versions="0-5", flexible="4+"):
+class LeaveGroupResponse(Message, api="LeaveGroup"):
     """State for each member whether it was removed."""
 
     class MemberResponse(Struct):

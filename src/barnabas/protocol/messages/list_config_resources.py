@@ -6,13 +6,13 @@ from barnabas.protocol.fields import Kind, array, int8, int16, int32, string
 from barnabas.protocol.messages_base import Message, Struct
 
 
-class ListConfigResourcesRequest(Message, api_key=74, versions="0-1", flexible="0+"):
+class ListConfigResourcesRequest(Message, api="ListConfigResources"):
     """Name resource types, or request all."""
 
     resource_types: list[int] = array(Kind.INT8, versions="1+")
 
 
-class ListConfigResourcesResponse(Message, api_key=74, versions="0-1", flexible="0+"):
+class ListConfigResourcesResponse(Message, api="ListConfigResources"):
     """Return the resources."""
 
     class ConfigResource(Struct):

@@ -6,14 +6,14 @@ from barnabas.protocol.fields import Kind, array, int16, int32, string
 from barnabas.protocol.messages_base import Message, Struct
 
 
-class ListGroupsRequest(Message, api_key=16, versions="0-5", flexible="3+"):
+class ListGroupsRequest(Message, api="ListGroups"):
     """Request all groups, or groups of given states and types."""
 
     states_filter: list[str] = array(Kind.STRING, versions="4+")
     types_filter: list[str] = array(Kind.STRING, versions="5+")
 
 
-class ListGroupsResponse(Message, api_key=16, versions="0-5", flexible="3+"):
+class ListGroupsResponse(Message, api="ListGroups"):
     """Return the groups with protocol, state and type."""
 
     class ListedGroup(Struct):

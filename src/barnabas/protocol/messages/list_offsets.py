@@ -6,7 +6,7 @@ from barnabas.protocol.fields import array, int8, int16, int32, int64, string
 from barnabas.protocol.messages_base import Message, Struct
 
 
-class ListOffsetsRequest(Message, api_key=2, versions="1-11", flexible="6+"):
+class ListOffsetsRequest(Message, api="ListOffsets"):
     """A timestamp (ms) for each partition, or a negative constant for a special offset."""
 
     class ListOffsetsPartition(Struct):
@@ -24,7 +24,7 @@ class ListOffsetsRequest(Message, api_key=2, versions="1-11", flexible="6+"):
     timeout_ms: int = int32(versions="10+", ignorable=True)
 
 
-class ListOffsetsResponse(Message, api_key=2, versions="1-11", flexible="6+"):
+class ListOffsetsResponse(Message, api="ListOffsets"):
     """Return the offset and timestamp found in each partition."""
 
     class ListOffsetsPartitionResponse(Struct):

@@ -6,7 +6,7 @@ from barnabas.protocol.fields import Kind, array, int16, int32, string
 from barnabas.protocol.messages_base import Message, Struct
 
 
-class ListPartitionReassignmentsRequest(Message, api_key=46, versions="0", flexible="0+"):
+class ListPartitionReassignmentsRequest(Message, api="ListPartitionReassignments"):
     """Name partitions, or request all."""
 
     class ListPartitionReassignmentsTopics(Struct):
@@ -19,7 +19,7 @@ class ListPartitionReassignmentsRequest(Message, api_key=46, versions="0", flexi
     )
 
 
-class ListPartitionReassignmentsResponse(Message, api_key=46, versions="0", flexible="0+"):
+class ListPartitionReassignmentsResponse(Message, api="ListPartitionReassignments"):
     """Return the replicas of each reassignment, with those added and removed."""
 
     class OngoingPartitionReassignment(Struct):

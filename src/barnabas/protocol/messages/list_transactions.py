@@ -6,7 +6,7 @@ from barnabas.protocol.fields import Kind, array, int16, int32, int64, string
 from barnabas.protocol.messages_base import Message, Struct
 
 
-class ListTransactionsRequest(Message, api_key=66, versions="0-2", flexible="0+"):
+class ListTransactionsRequest(Message, api="ListTransactions"):
     """Filter by state, producer, duration or pattern; no filter requests all."""
 
     state_filters: list[str] = array(Kind.STRING)
@@ -15,7 +15,7 @@ class ListTransactionsRequest(Message, api_key=66, versions="0-2", flexible="0+"
     transactional_id_pattern: str | None = string(versions="2+", nullable=True, default=None)
 
 
-class ListTransactionsResponse(Message, api_key=66, versions="0-2", flexible="0+"):
+class ListTransactionsResponse(Message, api="ListTransactions"):
     """Return the transactional ids with producer and state."""
 
     class TransactionState(Struct):

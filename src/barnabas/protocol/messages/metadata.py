@@ -7,7 +7,7 @@ from barnabas.protocol.messages_base import Message, Struct
 from barnabas.protocol.types import Uuid
 
 
-class MetadataRequest(Message, api_key=3, versions="0-13", flexible="9+"):
+class MetadataRequest(Message, api="Metadata"):
     """Name topics by name or id, or request all; missing topics may be created."""
 
     class MetadataRequestTopic(Struct):
@@ -22,7 +22,7 @@ class MetadataRequest(Message, api_key=3, versions="0-13", flexible="9+"):
     include_topic_authorized_operations: bool = boolean(versions="8+")
 
 
-class MetadataResponse(Message, api_key=3, versions="0-13", flexible="9+"):
+class MetadataResponse(Message, api="Metadata"):
     """Return the brokers, the controller, and each topic's partitions with leader and replicas."""
 
     class MetadataResponseBroker(Struct):

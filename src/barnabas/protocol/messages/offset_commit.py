@@ -7,7 +7,7 @@ from barnabas.protocol.messages_base import Message, Struct
 from barnabas.protocol.types import Uuid
 
 
-class OffsetCommitRequest(Message, api_key=8, versions="2-10", flexible="8+"):
+class OffsetCommitRequest(Message, api="OffsetCommit"):
     """Commit offsets, as a member of the group or from outside."""
 
     class OffsetCommitRequestPartition(Struct):
@@ -31,7 +31,7 @@ class OffsetCommitRequest(Message, api_key=8, versions="2-10", flexible="8+"):
     topics: list[OffsetCommitRequest.OffsetCommitRequestTopic] = array("OffsetCommitRequestTopic")
 
 
-class OffsetCommitResponse(Message, api_key=8, versions="2-10", flexible="8+"):
+class OffsetCommitResponse(Message, api="OffsetCommit"):
     """State for each partition whether its offset was committed."""
 
     class OffsetCommitResponsePartition(Struct):

@@ -6,7 +6,7 @@ from barnabas.protocol.fields import array, int16, int32, string
 from barnabas.protocol.messages_base import Message, Struct
 
 
-class OffsetDeleteRequest(Message, api_key=47, versions="0"):
+class OffsetDeleteRequest(Message, api="OffsetDelete"):
     """Name the partitions."""
 
     class OffsetDeleteRequestPartition(Struct):
@@ -22,7 +22,7 @@ class OffsetDeleteRequest(Message, api_key=47, versions="0"):
     topics: list[OffsetDeleteRequest.OffsetDeleteRequestTopic] = array("OffsetDeleteRequestTopic")
 
 
-class OffsetDeleteResponse(Message, api_key=47, versions="0"):
+class OffsetDeleteResponse(Message, api="OffsetDelete"):
     """State for each partition whether its offset was deleted."""
 
     class OffsetDeleteResponsePartition(Struct):

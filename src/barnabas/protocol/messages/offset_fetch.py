@@ -7,7 +7,7 @@ from barnabas.protocol.messages_base import Message, Struct
 from barnabas.protocol.types import Uuid
 
 
-class OffsetFetchRequest(Message, api_key=9, versions="1-10", flexible="6+"):
+class OffsetFetchRequest(Message, api="OffsetFetch"):
     """Name one group or, from version 8 on, several groups."""
 
     class OffsetFetchRequestTopic(Struct):
@@ -37,7 +37,7 @@ class OffsetFetchRequest(Message, api_key=9, versions="1-10", flexible="6+"):
     require_stable: bool = boolean(versions="7+")
 
 
-class OffsetFetchResponse(Message, api_key=9, versions="1-10", flexible="6+"):
+class OffsetFetchResponse(Message, api="OffsetFetch"):
     """Return each partition's committed offset, or -1 where there is none."""
 
     class OffsetFetchResponsePartition(Struct):

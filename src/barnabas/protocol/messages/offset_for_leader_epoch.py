@@ -6,7 +6,7 @@ from barnabas.protocol.fields import array, int16, int32, int64, string
 from barnabas.protocol.messages_base import Message, Struct
 
 
-class OffsetForLeaderEpochRequest(Message, api_key=23, versions="2-4", flexible="4+"):
+class OffsetForLeaderEpochRequest(Message, api="OffsetForLeaderEpoch"):
     """Request the end offset of a leader epoch for each partition."""
 
     class OffsetForLeaderPartition(Struct):
@@ -24,7 +24,7 @@ class OffsetForLeaderEpochRequest(Message, api_key=23, versions="2-4", flexible=
     topics: list[OffsetForLeaderEpochRequest.OffsetForLeaderTopic] = array("OffsetForLeaderTopic")
 
 
-class OffsetForLeaderEpochResponse(Message, api_key=23, versions="2-4", flexible="4+"):
+class OffsetForLeaderEpochResponse(Message, api="OffsetForLeaderEpoch"):
     """Return the largest epoch not above the requested one, and its end offset."""
 
     class EpochEndOffset(Struct):

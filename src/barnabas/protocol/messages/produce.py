@@ -17,7 +17,7 @@ from barnabas.protocol.messages_base import Message, Struct
 from barnabas.protocol.types import Uuid
 
 
-class ProduceRequest(Message, api_key=0, versions="3-13", flexible="9+"):
+class ProduceRequest(Message, api="Produce"):
     """Append record batches to partitions that the receiver leads."""
 
     class PartitionProduceData(Struct):
@@ -35,7 +35,7 @@ class ProduceRequest(Message, api_key=0, versions="3-13", flexible="9+"):
     topic_data: list[ProduceRequest.TopicProduceData] = array("TopicProduceData")
 
 
-class ProduceResponse(Message, api_key=0, versions="3-13", flexible="9+"):
+class ProduceResponse(Message, api="Produce"):
     """State for each partition the offset of its records, or the error."""
 
     class BatchIndexAndErrorMessage(Struct):

@@ -7,7 +7,7 @@ from barnabas.protocol.messages_base import Message
 from barnabas.protocol.types import Uuid
 
 
-class PushTelemetryRequest(Message, api_key=72, versions="0", flexible="0+"):
+class PushTelemetryRequest(Message, api="PushTelemetry"):
     """Compressed metrics in OpenTelemetry's format."""
 
     client_instance_id: Uuid = uuid()
@@ -17,7 +17,7 @@ class PushTelemetryRequest(Message, api_key=72, versions="0", flexible="0+"):
     metrics: bytes = binary()
 
 
-class PushTelemetryResponse(Message, api_key=72, versions="0", flexible="0+"):
+class PushTelemetryResponse(Message, api="PushTelemetry"):
     """State whether the metrics were accepted."""
 
     throttle_time_ms: int = int32()

@@ -7,7 +7,7 @@ from barnabas.protocol.messages_base import Message, Struct
 from barnabas.protocol.types import Uuid
 
 
-class ReadShareGroupStateRequest(Message, api_key=84, versions="0", flexible="0+"):
+class ReadShareGroupStateRequest(Message, api="ReadShareGroupState"):
     """Name the share partitions."""
 
     class PartitionData(Struct):
@@ -22,7 +22,7 @@ class ReadShareGroupStateRequest(Message, api_key=84, versions="0", flexible="0+
     topics: list[ReadShareGroupStateRequest.ReadStateData] = array("ReadStateData")
 
 
-class ReadShareGroupStateResponse(Message, api_key=84, versions="0", flexible="0+"):
+class ReadShareGroupStateResponse(Message, api="ReadShareGroupState"):
     """Return each partition's start offset and the state of its batches."""
 
     class StateBatch(Struct):

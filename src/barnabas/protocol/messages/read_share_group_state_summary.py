@@ -7,7 +7,7 @@ from barnabas.protocol.messages_base import Message, Struct
 from barnabas.protocol.types import Uuid
 
 
-class ReadShareGroupStateSummaryRequest(Message, api_key=87, versions="0-1", flexible="0+"):
+class ReadShareGroupStateSummaryRequest(Message, api="ReadShareGroupStateSummary"):
     """Name the share partitions."""
 
     class PartitionData(Struct):
@@ -24,7 +24,7 @@ class ReadShareGroupStateSummaryRequest(Message, api_key=87, versions="0-1", fle
     )
 
 
-class ReadShareGroupStateSummaryResponse(Message, api_key=87, versions="0-1", flexible="0+"):
+class ReadShareGroupStateSummaryResponse(Message, api="ReadShareGroupStateSummary"):
     """Return each partition's start offset and its number of completed deliveries."""
 
     class PartitionResult(Struct):

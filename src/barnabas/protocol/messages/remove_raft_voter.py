@@ -7,7 +7,7 @@ from barnabas.protocol.messages_base import Message
 from barnabas.protocol.types import Uuid
 
 
-class RemoveRaftVoterRequest(Message, api_key=81, versions="0", flexible="0+"):
+class RemoveRaftVoterRequest(Message, api="RemoveRaftVoter"):
     """Name the voter and its directory."""
 
     cluster_id: str | None = string(nullable=True)
@@ -15,7 +15,7 @@ class RemoveRaftVoterRequest(Message, api_key=81, versions="0", flexible="0+"):
     voter_directory_id: Uuid = uuid()
 
 
-class RemoveRaftVoterResponse(Message, api_key=81, versions="0", flexible="0+"):
+class RemoveRaftVoterResponse(Message, api="RemoveRaftVoter"):
     """State whether the voter was removed."""
 
     throttle_time_ms: int = int32()

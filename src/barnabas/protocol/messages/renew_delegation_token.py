@@ -6,14 +6,14 @@ from barnabas.protocol.fields import binary, int16, int32, int64
 from barnabas.protocol.messages_base import Message
 
 
-class RenewDelegationTokenRequest(Message, api_key=39, versions="1-2", flexible="2+"):
+class RenewDelegationTokenRequest(Message, api="RenewDelegationToken"):
     """Name a token by its HMAC, and its renewal period (ms)."""
 
     hmac: bytes = binary(secret=True)
     renew_period_ms: int = int64()
 
 
-class RenewDelegationTokenResponse(Message, api_key=39, versions="1-2", flexible="2+"):
+class RenewDelegationTokenResponse(Message, api="RenewDelegationToken"):
     """Return when the token expires."""
 
     error_code: int = int16()

@@ -6,13 +6,13 @@ from barnabas.protocol.fields import binary, int16, int64, string
 from barnabas.protocol.messages_base import Message
 
 
-class SaslAuthenticateRequest(Message, api_key=36, versions="0-2", flexible="2+"):
+class SaslAuthenticateRequest(Message, api="SaslAuthenticate"):
     """Carry the client's next token."""
 
     auth_bytes: bytes = binary(secret=True)
 
 
-class SaslAuthenticateResponse(Message, api_key=36, versions="0-2", flexible="2+"):
+class SaslAuthenticateResponse(Message, api="SaslAuthenticate"):
     """Carry the server's answer, or why authentication failed."""
 
     error_code: int = int16()

@@ -6,13 +6,13 @@ from barnabas.protocol.fields import Kind, array, int16, string
 from barnabas.protocol.messages_base import Message
 
 
-class SaslHandshakeRequest(Message, api_key=17, versions="0-1"):
+class SaslHandshakeRequest(Message, api="SaslHandshake"):
     """Name the client's mechanism."""
 
     mechanism: str = string()
 
 
-class SaslHandshakeResponse(Message, api_key=17, versions="0-1"):
+class SaslHandshakeResponse(Message, api="SaslHandshake"):
     """Accept the mechanism, or list the enabled ones."""
 
     error_code: int = int16()

@@ -7,7 +7,7 @@ from barnabas.protocol.messages_base import Message, Struct
 from barnabas.protocol.types import Uuid
 
 
-class ShareAcknowledgeRequest(Message, api_key=79, versions="1-2", flexible="1+"):
+class ShareAcknowledgeRequest(Message, api="ShareAcknowledge"):
     """Accept, release, reject or renew acquired records."""
 
     class AcknowledgementBatch(Struct):
@@ -34,7 +34,7 @@ class ShareAcknowledgeRequest(Message, api_key=79, versions="1-2", flexible="1+"
     topics: list[ShareAcknowledgeRequest.AcknowledgeTopic] = array("AcknowledgeTopic")
 
 
-class ShareAcknowledgeResponse(Message, api_key=79, versions="1-2", flexible="1+"):
+class ShareAcknowledgeResponse(Message, api="ShareAcknowledge"):
     """State for each partition whether the acknowledgements were accepted."""
 
     class LeaderIdAndEpoch(Struct):

@@ -20,7 +20,7 @@ from barnabas.protocol.messages_base import Message, Struct
 from barnabas.protocol.types import Uuid
 
 
-class ShareFetchRequest(Message, api_key=78, versions="1-2", flexible="1+"):
+class ShareFetchRequest(Message, api="ShareFetch"):
     """Request records to acquire, and acknowledge earlier ones."""
 
     class AcknowledgementBatch(Struct):
@@ -56,7 +56,7 @@ class ShareFetchRequest(Message, api_key=78, versions="1-2", flexible="1+"):
     forgotten_topics_data: list[ShareFetchRequest.ForgottenTopic] = array("ForgottenTopic")
 
 
-class ShareFetchResponse(Message, api_key=78, versions="1-2", flexible="1+"):
+class ShareFetchResponse(Message, api="ShareFetch"):
     """Return records, and which of them the member has acquired."""
 
     class LeaderIdAndEpoch(Struct):

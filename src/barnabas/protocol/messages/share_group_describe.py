@@ -7,14 +7,14 @@ from barnabas.protocol.messages_base import Message, Struct
 from barnabas.protocol.types import Uuid
 
 
-class ShareGroupDescribeRequest(Message, api_key=77, versions="1", flexible="1+"):
+class ShareGroupDescribeRequest(Message, api="ShareGroupDescribe"):
     """Name the groups."""
 
     group_ids: list[str] = array(Kind.STRING)
     include_authorized_operations: bool = boolean()
 
 
-class ShareGroupDescribeResponse(Message, api_key=77, versions="1", flexible="1+"):
+class ShareGroupDescribeResponse(Message, api="ShareGroupDescribe"):
     """Return each group's epochs, assignor and members."""
 
     class TopicPartitions(Struct):

@@ -7,7 +7,7 @@ from barnabas.protocol.messages_base import Message, Struct
 from barnabas.protocol.types import Uuid
 
 
-class ShareGroupHeartbeatRequest(Message, api_key=76, versions="1", flexible="1+"):
+class ShareGroupHeartbeatRequest(Message, api="ShareGroupHeartbeat"):
     """Join, stay or leave; give only the changes of the subscription."""
 
     group_id: str = string()
@@ -17,7 +17,7 @@ class ShareGroupHeartbeatRequest(Message, api_key=76, versions="1", flexible="1+
     subscribed_topic_names: list[str] | None = array(Kind.STRING, nullable=True, default=None)
 
 
-class ShareGroupHeartbeatResponse(Message, api_key=76, versions="1", flexible="1+"):
+class ShareGroupHeartbeatResponse(Message, api="ShareGroupHeartbeat"):
     """Return the member epoch and, when it changed, the assignment."""
 
     class TopicPartitions(Struct):

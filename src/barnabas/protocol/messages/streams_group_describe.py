@@ -16,14 +16,14 @@ from barnabas.protocol.fields import (
 from barnabas.protocol.messages_base import Message, Struct
 
 
-class StreamsGroupDescribeRequest(Message, api_key=89, versions="0", flexible="0+"):
+class StreamsGroupDescribeRequest(Message, api="StreamsGroupDescribe"):
     """Name the groups."""
 
     group_ids: list[str] = array(Kind.STRING)
     include_authorized_operations: bool = boolean()
 
 
-class StreamsGroupDescribeResponse(Message, api_key=89, versions="0", flexible="0+"):
+class StreamsGroupDescribeResponse(Message, api="StreamsGroupDescribe"):
     """Return each group's topology, epochs, and members with their tasks."""
 
     class KeyValue(Struct):

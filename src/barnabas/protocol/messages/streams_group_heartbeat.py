@@ -17,7 +17,7 @@ from barnabas.protocol.fields import (
 from barnabas.protocol.messages_base import Message, Struct
 
 
-class StreamsGroupHeartbeatRequest(Message, api_key=88, versions="0", flexible="0+"):
+class StreamsGroupHeartbeatRequest(Message, api="StreamsGroupHeartbeat"):
     """Join, stay or leave; give changes of topology, tasks and offsets."""
 
     class KeyValue(Struct):
@@ -98,7 +98,7 @@ class StreamsGroupHeartbeatRequest(Message, api_key=88, versions="0", flexible="
     shutdown_application: bool = boolean()
 
 
-class StreamsGroupHeartbeatResponse(Message, api_key=88, versions="0", flexible="0+"):
+class StreamsGroupHeartbeatResponse(Message, api="StreamsGroupHeartbeat"):
     """Return the member epoch, the tasks, and the endpoints of other members."""
 
     class Status(Struct):

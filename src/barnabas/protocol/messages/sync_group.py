@@ -6,7 +6,7 @@ from barnabas.protocol.fields import array, binary, int16, int32, string
 from barnabas.protocol.messages_base import Message, Struct
 
 
-class SyncGroupRequest(Message, api_key=14, versions="0-5", flexible="4+"):
+class SyncGroupRequest(Message, api="SyncGroup"):
     """Wait for the member's assignment; the leader's request carries all assignments."""
 
     class SyncGroupRequestAssignment(Struct):
@@ -24,7 +24,7 @@ class SyncGroupRequest(Message, api_key=14, versions="0-5", flexible="4+"):
     )
 
 
-class SyncGroupResponse(Message, api_key=14, versions="0-5", flexible="4+"):
+class SyncGroupResponse(Message, api="SyncGroup"):
     """Return the member's assignment."""
 
     throttle_time_ms: int = int32(versions="1+", ignorable=True)

@@ -6,7 +6,7 @@ from barnabas.protocol.fields import array, int16, int32, int64, string
 from barnabas.protocol.messages_base import Message, Struct
 
 
-class TxnOffsetCommitRequest(Message, api_key=28, versions="0-5", flexible="3+"):
+class TxnOffsetCommitRequest(Message, api="TxnOffsetCommit"):
     """Offsets that are committed with the transaction."""
 
     class TxnOffsetCommitRequestPartition(Struct):
@@ -33,7 +33,7 @@ class TxnOffsetCommitRequest(Message, api_key=28, versions="0-5", flexible="3+")
     )
 
 
-class TxnOffsetCommitResponse(Message, api_key=28, versions="0-5", flexible="3+"):
+class TxnOffsetCommitResponse(Message, api="TxnOffsetCommit"):
     """State for each partition whether its offset is pending."""
 
     class TxnOffsetCommitResponsePartition(Struct):

@@ -6,13 +6,13 @@ from barnabas.protocol.fields import int16, int32, string
 from barnabas.protocol.messages_base import Message
 
 
-class UnregisterBrokerRequest(Message, api_key=64, versions="0", flexible="0+"):
+class UnregisterBrokerRequest(Message, api="UnregisterBroker"):
     """Name the broker."""
 
     broker_id: int = int32()
 
 
-class UnregisterBrokerResponse(Message, api_key=64, versions="0", flexible="0+"):
+class UnregisterBrokerResponse(Message, api="UnregisterBroker"):
     """State whether the broker was unregistered."""
 
     throttle_time_ms: int = int32()

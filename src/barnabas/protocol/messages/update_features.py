@@ -6,7 +6,7 @@ from barnabas.protocol.fields import array, boolean, int8, int16, int32, string
 from barnabas.protocol.messages_base import Message, Struct
 
 
-class UpdateFeaturesRequest(Message, api_key=57, versions="0-2", flexible="0+"):
+class UpdateFeaturesRequest(Message, api="UpdateFeatures"):
     """The requested levels, and whether only to validate them."""
 
     class FeatureUpdateKey(Struct):
@@ -20,7 +20,7 @@ class UpdateFeaturesRequest(Message, api_key=57, versions="0-2", flexible="0+"):
     validate_only: bool = boolean(versions="1+")
 
 
-class UpdateFeaturesResponse(Message, api_key=57, versions="0-2", flexible="0+"):
+class UpdateFeaturesResponse(Message, api="UpdateFeatures"):
     """State for the request, or for each feature, whether the level was accepted."""
 
     class UpdatableFeatureResult(Struct):

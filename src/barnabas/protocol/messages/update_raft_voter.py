@@ -7,7 +7,7 @@ from barnabas.protocol.messages_base import Message, Struct
 from barnabas.protocol.types import Uuid
 
 
-class UpdateRaftVoterRequest(Message, api_key=82, versions="0", flexible="0+"):
+class UpdateRaftVoterRequest(Message, api="UpdateRaftVoter"):
     """The voter's current endpoints and versions."""
 
     class Listener(Struct):
@@ -29,7 +29,7 @@ class UpdateRaftVoterRequest(Message, api_key=82, versions="0", flexible="0+"):
     )
 
 
-class UpdateRaftVoterResponse(Message, api_key=82, versions="0", flexible="0+"):
+class UpdateRaftVoterResponse(Message, api="UpdateRaftVoter"):
     """State whether the update was recorded, and the current leader."""
 
     class CurrentLeader(Struct):

@@ -7,7 +7,7 @@ from barnabas.protocol.messages_base import Message, Struct
 from barnabas.protocol.types import Uuid
 
 
-class VoteRequest(Message, api_key=52, versions="0-2", flexible="0+"):
+class VoteRequest(Message, api="Vote"):
     """Request a voter's vote, or in a pre-vote whether it would grant one."""
 
     class PartitionData(Struct):
@@ -29,7 +29,7 @@ class VoteRequest(Message, api_key=52, versions="0-2", flexible="0+"):
     topics: list[VoteRequest.TopicData] = array("TopicData")
 
 
-class VoteResponse(Message, api_key=52, versions="0-2", flexible="0+"):
+class VoteResponse(Message, api="Vote"):
     """State whether the vote is granted, and the voter's epoch and leader."""
 
     class PartitionData(Struct):

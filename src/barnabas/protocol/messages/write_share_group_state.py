@@ -7,7 +7,7 @@ from barnabas.protocol.messages_base import Message, Struct
 from barnabas.protocol.types import Uuid
 
 
-class WriteShareGroupStateRequest(Message, api_key=85, versions="0-1", flexible="0+"):
+class WriteShareGroupStateRequest(Message, api="WriteShareGroupState"):
     """Each partition's new start offset and batches."""
 
     class StateBatch(Struct):
@@ -32,7 +32,7 @@ class WriteShareGroupStateRequest(Message, api_key=85, versions="0-1", flexible=
     topics: list[WriteShareGroupStateRequest.WriteStateData] = array("WriteStateData")
 
 
-class WriteShareGroupStateResponse(Message, api_key=85, versions="0-1", flexible="0+"):
+class WriteShareGroupStateResponse(Message, api="WriteShareGroupState"):
     """State for each partition whether its state was stored."""
 
     class PartitionResult(Struct):

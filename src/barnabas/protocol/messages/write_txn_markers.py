@@ -6,7 +6,7 @@ from barnabas.protocol.fields import Kind, array, boolean, int8, int16, int32, i
 from barnabas.protocol.messages_base import Message, Struct
 
 
-class WriteTxnMarkersRequest(Message, api_key=27, versions="1-2", flexible="1+"):
+class WriteTxnMarkersRequest(Message, api="WriteTxnMarkers"):
     """Name ended transactions and the partitions that need their markers."""
 
     class WritableTxnMarkerTopic(Struct):
@@ -26,7 +26,7 @@ class WriteTxnMarkersRequest(Message, api_key=27, versions="1-2", flexible="1+")
     markers: list[WriteTxnMarkersRequest.WritableTxnMarker] = array("WritableTxnMarker")
 
 
-class WriteTxnMarkersResponse(Message, api_key=27, versions="1-2", flexible="1+"):
+class WriteTxnMarkersResponse(Message, api="WriteTxnMarkers"):
     """State for each transaction and partition whether the marker was written."""
 
     class WritableTxnMarkerPartitionResult(Struct):
