@@ -25,6 +25,7 @@ from confluent_kafka import (
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from barnabas.testing.eventually import wait_until
+from barnabas.testing.known_brokers import wait_until_topic_known
 from compat_tests import jars
 from compat_tests.clients.outcomes import Outcome, Result
 
@@ -46,6 +47,7 @@ def _create(bootstrap: str, prefix: str, partitions: int) -> str:
     new = NewTopic(topic, partitions, 3, config={"min.insync.replicas": "2"})
     admin = AdminClient({"bootstrap.servers": bootstrap})
     admin.create_topics([new])[topic].result(30)
+    wait_until_topic_known(bootstrap.split(","), topic)
     return topic
 
 

@@ -27,7 +27,7 @@ from barnabas.protocol.messages.vote import VoteRequest
 from barnabas.protocol.types import Uuid
 from barnabas.testing.eventually import wait_until
 from barnabas.testing.free_ports import free_ports
-from barnabas.testing.known_brokers import known_brokers
+from barnabas.testing.known_brokers import known_brokers, wait_until_topic_known
 from barnabas.testing.process import ClusterProcess
 from compat_tests import wire
 from compat_tests.cluster import observation
@@ -43,6 +43,7 @@ def cluster() -> Iterator[ClusterProcess]:
     with ClusterProcess(3) as made:
         admin = AdminClient({"bootstrap.servers": made.bootstrap})
         admin.create_topics([NewTopic("t", 1, 3)])["t"].result(30)
+        wait_until_topic_known(made.bootstrap.split(","), "t")
         yield made
 
 

@@ -8,6 +8,7 @@ import pytest
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
 
+from barnabas.testing.known_brokers import wait_until_topic_known
 from barnabas.testing.process import ClusterProcess
 from compat_tests import jars
 
@@ -31,6 +32,7 @@ def create(cluster: ClusterProcess, topic: str, partitions: int = 3) -> None:
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
     new = NewTopic(topic, partitions, 3, config={"min.insync.replicas": "2"})
     admin.create_topics([new])[topic].result(30)
+    wait_until_topic_known(addresses(cluster), topic)
 
 
 def consume(bootstrap: str, topic: str, group: str, count: int) -> list[bytes | None]:

@@ -17,6 +17,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from barnabas.testing.eventually import wait_until
 from barnabas.testing.free_ports import free_ports
+from barnabas.testing.known_brokers import wait_until_topic_known
 from compat_tests.cluster import observation
 from compat_tests.cluster.machines import BOTH_ROLES, Machine, barnabas
 
@@ -69,6 +70,7 @@ class Cluster:
         admin = AdminClient({"bootstrap.servers": self.bootstrap})
         new = NewTopic(topic, 3, 3, config={"min.insync.replicas": "2"})
         admin.create_topics([new])[topic].result(30)
+        wait_until_topic_known(self.bootstrap.split(","), topic)
 
     def produce(self, topic: str, values: range) -> None:
         producer = Producer({"bootstrap.servers": self.bootstrap, "acks": "all"})

@@ -26,6 +26,7 @@ from barnabas.protocol.messages.init_producer_id import InitProducerIdRequest
 from barnabas.protocol.messages.metadata import MetadataRequest
 from barnabas.protocol.messages.produce import ProduceRequest
 from barnabas.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
+from barnabas.testing.known_brokers import wait_until_topic_known
 from compat_tests import wire
 from compat_tests.cluster import observation
 from compat_tests.cluster.clusters import TrialCluster
@@ -77,6 +78,7 @@ def prepare(cluster: TrialCluster) -> Setting:
         ],
     )
     wire.call(setting.address, CreateTopicsRequest(topics=[topic], timeout_ms=10_000), 5)
+    wait_until_topic_known(cluster.addresses.values(), TOPIC)
     for kind in (0, 1):
         request = FindCoordinatorRequest(key_type=kind, coordinator_keys=["x"])
         wire.retry(setting.address, request, 4, lambda each: not each.coordinators[0].error_code)

@@ -17,6 +17,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, TopicMe
 
 from barnabas.testing.eventually import wait_until
 from barnabas.testing.free_ports import free_group_port
+from barnabas.testing.known_brokers import wait_until_topic_known
 
 _PID = re.compile(r"node started name=node-(\d+) pid=(\d+)")
 _READY = "all nodes are ready"
@@ -26,7 +27,7 @@ class Group:
     """A running group, and what it writes."""
 
     def __init__(self, data: Path, count: int, *options: str) -> None:
-        self.port = free_group_port(count)
+        self.count, self.port = count, free_group_port(count)
         command = [sys.executable, "-m", "barnabas", "serve", "--nodes", str(count)]
         command += ["--data", str(data), "--listen", f"127.0.0.1:{self.port}", *options]
         self.lines: list[str] = []
@@ -46,6 +47,11 @@ class Group:
 
     def wait_for(self, text: str, timeout_s: float = 60) -> None:
         wait_until(lambda: any(text in line for line in self.lines), timeout_s)
+
+    @property
+    def addresses(self) -> list[str]:
+        """The addresses of the nodes for clients."""
+        return [f"127.0.0.1:{self.port + index}" for index in range(self.count)]
 
     def pids(self, node_id: int) -> list[int]:
         found = [match for match in map(_PID.search, self.lines) if match]
@@ -93,6 +99,19 @@ def test_node_that_is_killed_restarts_and_the_group_stops_cleanly(
     assert not is_alive(group.pids(1)[-1])
 
 
+@pytest.mark.parametrize(
+    ("line", "count"), [("restarting delay_s", 1), ("node started", 2)], ids=["waiting", "starting"]
+)
+def test_group_stops_cleanly_while_a_node_is_being_restarted(
+    serve: Callable[..., Group], line: str, count: int
+) -> None:
+    group = serve(1)
+    group.wait_for(_READY)
+    os.kill(group.pids(1)[0], signal.SIGKILL)
+    wait_until(lambda: sum(line in each for each in group.lines) == count, 60)
+    assert group.stop() == 0
+
+
 def test_nodes_end_when_the_parent_is_killed(serve: Callable[..., Group]) -> None:
     group = serve(1)
     group.wait_for(_READY)
@@ -131,9 +150,10 @@ def test_topic_created_without_settings_survives_a_killed_node(
 ) -> None:
     group = serve(3)
     group.wait_for(_READY)
-    servers = ",".join(f"127.0.0.1:{group.port + index}" for index in range(3))
+    servers = ",".join(group.addresses)
     admin = AdminClient({"bootstrap.servers": servers})
     admin.create_topics([NewTopic("t", 1)])["t"].result(60)
+    wait_until_topic_known(group.addresses, "t")
     assert len(topic(admin).partitions[0].replicas) == 3
     resource = ConfigResource(ConfigResource.Type.TOPIC, "t")
     settings = admin.describe_configs([resource])[resource].result(30)
@@ -161,12 +181,13 @@ def test_group_that_exists_keeps_its_values_and_says_how_to_change_them(
     assert not any("default.replication.factor" in line for line in group.lines)
     assert group.stop() == 0
     (tmp_path / "data" / "group.properties").unlink()  # as if an earlier version created it
-    address = f"127.0.0.1:{group.port}"
-    group = serve(3, "--listen", address)
+    addresses = group.addresses
+    group = serve(3, "--listen", addresses[0])
     group.wait_for(_READY)
     assert any("--set default.replication.factor=3" in line for line in group.lines)
-    admin = AdminClient({"bootstrap.servers": address})
+    admin = AdminClient({"bootstrap.servers": addresses[0]})
     admin.create_topics([NewTopic("t", 1)])["t"].result(60)
+    wait_until_topic_known(addresses, "t")
     assert len(topic(admin).partitions[0].replicas) == 1
     assert group.stop() == 0
 

@@ -9,6 +9,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, Topi
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from barnabas.coordinator.core.routing import partition_for
+from barnabas.testing.eventually import wait_until
 from barnabas.testing.process import ClusterProcess
 
 RECORDS = 120
@@ -114,8 +115,16 @@ def prepare(bootstrap: str) -> AdminClient:
 
 
 def leaders(admin: AdminClient, topic: str) -> dict[int, int]:
-    partitions = admin.list_topics(topic, timeout=TIMEOUT_S).topics[topic].partitions
-    return {index: partition.leader for index, partition in partitions.items()}
+    """Return the leader of each partition, once the node that answers knows the topic."""
+    found: dict[int, int] = {}
+
+    def is_known() -> bool:
+        partitions = admin.list_topics(topic, timeout=TIMEOUT_S).topics[topic].partitions
+        found.update({index: partition.leader for index, partition in partitions.items()})
+        return len(found) == PARTITIONS
+
+    wait_until(is_known, TIMEOUT_S)
+    return found
 
 
 def key_where(chosen: Callable[[int], bool], leaders: dict[int, int], prefix: str) -> str:

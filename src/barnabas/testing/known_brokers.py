@@ -1,7 +1,7 @@
-"""The brokers in the Metadata response of a node, for tests in threads without an event loop."""
+"""Brokers and topics in the Metadata response of a node, for tests without an event loop."""
 
 import socket
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from barnabas.protocol.framing import encode_request
@@ -21,19 +21,47 @@ def wait_until_known(addresses: Mapping[int, str]) -> None:
     wait_until(lambda: all(known_brokers(each) >= addresses.keys() for each in addresses.values()))
 
 
+def wait_until_topic_known(addresses: Iterable[str], *topics: str) -> None:
+    """Return once each of these nodes names the topics with their partitions. Raises TimeoutError.
+
+    A node that is slow may learn of a new topic after the answer to its creation.
+    """
+    wanted = list(addresses)
+    wait_until(lambda: all(known_topics(each, topics) == {*topics} for each in wanted))
+
+
 def known_brokers(address: str) -> set[int]:
     """Return the ids of the brokers that the node at HOST:PORT names; empty without an answer."""
+    response = _metadata(address, ())
+    return set() if response is None else {broker.node_id for broker in response.brokers}
+
+
+def known_topics(address: str, topics: Iterable[str]) -> set[str]:
+    """Return those of the topics that the node at HOST:PORT knows; empty without an answer."""
+    response = _metadata(address, topics)
+    return (
+        set() if response is None else {t.name for t in response.topics if t.name and t.partitions}
+    )
+
+
+def _metadata(address: str, topics: Iterable[str]) -> MetadataResponse | None:
+    """Return what a node answers about these topics; None without an answer."""
     host, _, port = address.rpartition(":")
-    request = encode_request(_CORRELATION_ID, "testing", MetadataRequest(topics=[]), _VERSION)
+    request = MetadataRequest(
+        topics=[MetadataRequest.MetadataRequestTopic(name=each) for each in topics],
+        allow_auto_topic_creation=False,
+    )
     try:
         with socket.create_connection((host, int(port)), _TIMEOUT_S) as connection:
-            connection.sendall(b"".join(request))
+            connection.sendall(
+                b"".join(encode_request(_CORRELATION_ID, "testing", request, _VERSION))
+            )
             with connection.makefile("rb") as answer:
                 size = int.from_bytes(answer.read(4), "big")
                 frame = answer.read(size)
     except OSError:
-        return set()
+        return None
     if not frame or len(frame) != size:
-        return set()
+        return None
     response, _ = MetadataResponse.decode_from(frame, 5, _VERSION)  # 5: flexible response header
-    return {broker.node_id for broker in response.brokers}
+    return response

@@ -45,7 +45,11 @@ class ProcessPlan:
 
 
 class SupervisedProcess:
-    """One child process, if it runs; `status` is the last exit code."""
+    """One child process, if it runs.
+
+    `status` is the last exit code; after a stop, that of the stopped process, or 0 when
+    none ran.
+    """
 
     def __init__(self, plan: ProcessPlan) -> None:
         self._plan = plan
@@ -70,7 +74,7 @@ class SupervisedProcess:
                 if self._process is not None and self._process.returncode is not None:
                     await self._ended(self._process.returncode, now, nursery)
                 if stop.is_set() and not is_stopping:
-                    is_stopping = True
+                    is_stopping, self.status = True, 0
                     await self._carry_out(supervision.stop(now), nursery)
                 await self._carry_out(supervision.wake(now), nursery)
         finally:

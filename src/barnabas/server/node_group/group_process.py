@@ -80,7 +80,9 @@ class NodeGroup:
 
     async def _run_child(self, node_id: int) -> None:
         await self._children[node_id].run(self._stops[node_id])
-        if status := self._children[node_id].status:
+        status = self._children[node_id].status
+        # A node that SIGTERM ends had not begun: from its start on, it handles the signal.
+        if status not in (0, -signal.SIGTERM):
             self._failures.append(f"node {node_id} ended with status {status}")
         self._ended[node_id].set()
 

@@ -1,6 +1,7 @@
 """The host of this node's controller: it receives requests and waits for their commit."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Final
 
 from barnabas import tasks
 from barnabas.clock import Clock
@@ -10,9 +11,31 @@ from barnabas.cluster.controller.controller_state_machine import (
     ControllerStateMachine,
 )
 from barnabas.protocol.errors import ErrorCode, KafkaError
+from barnabas.protocol.messages.alter_configs import AlterConfigsRequest
+from barnabas.protocol.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+)
+from barnabas.protocol.messages.create_partitions import CreatePartitionsRequest
+from barnabas.protocol.messages.create_topics import CreateTopicsRequest
+from barnabas.protocol.messages.delete_topics import DeleteTopicsRequest
+from barnabas.protocol.messages.elect_leaders import ElectLeadersRequest
+from barnabas.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
+from barnabas.protocol.messages.update_features import UpdateFeaturesRequest
 from barnabas.protocol.messages_base import Message
 
 _COMMIT_TIMEOUT_S = 60.0
+
+_SEEN_BY_CLIENTS: Final = (
+    AlterConfigsRequest,
+    AlterPartitionReassignmentsRequest,
+    CreatePartitionsRequest,
+    CreateTopicsRequest,
+    DeleteTopicsRequest,
+    ElectLeadersRequest,
+    IncrementalAlterConfigsRequest,
+    UpdateFeaturesRequest,
+)
+"""The requests after which a client may ask any broker for what it has changed."""
 
 
 class _Waiter:
@@ -26,7 +49,10 @@ class _Waiter:
 
 
 class ControllerHost:
-    """Submits requests to the state machine; `wake` wakes the task that commits the records."""
+    """Submits requests to the state machine; `wake` wakes the task that commits the records.
+
+    `wait_applied` returns when the brokers have applied what is committed, or after a moment.
+    """
 
     def __init__(
         self,
@@ -34,15 +60,20 @@ class ControllerHost:
         *,
         clock: Clock,
         wake: Callable[[], None],
+        wait_applied: Callable[[], Awaitable[None]],
         timeout_s: float = _COMMIT_TIMEOUT_S,
     ) -> None:
         self._machine = machine
         self._now_ms = clock.monotonic_ms
         self._wake = wake
+        self._wait_applied = wait_applied
         self._timeout_s = timeout_s
 
     async def handle(self, request: ControllerRequest, version: int) -> Message:
         """Have the controller decide a request; return its response once it is committed.
+
+        A change that clients see is answered when the brokers have applied it, so that a client
+        finds its new topic at any of them. Apache Kafka answers before that.
 
         Raises KafkaError: NOT_CONTROLLER when another node is the active controller, or becomes it
         before the commit; REQUEST_TIMED_OUT when the commit takes too long; or the error of the
@@ -58,6 +89,8 @@ class ControllerHost:
             raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, "The change was not committed in time")
         if isinstance(outcome, KafkaError):
             raise outcome
+        if isinstance(request, _SEEN_BY_CLIENTS):
+            await self._wait_applied()
         return outcome
 
     def complete(self, completions: Iterable[Completion]) -> None:

@@ -113,7 +113,12 @@ class Quorum:
             peers=self._peers,
             must_sync=config.is_controller,
         )
-        self._host = ControllerHost(self._machine, clock=self.clock, wake=self.raft.wake)
+        self._host = ControllerHost(
+            self._machine,
+            clock=self.clock,
+            wake=self.raft.wake,
+            wait_applied=self.raft.wait_applied,
+        )
         self._is_published = False
         self._is_caught_up = tasks.event()
         self._leader_changed = tasks.event()
