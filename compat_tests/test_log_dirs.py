@@ -13,7 +13,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from barnabas.cluster.metadata.image import MetadataImage
-from barnabas.cluster.metadata.metadata_loader import MetadataLoader
+from barnabas.cluster.quorum.metadata_loader import MetadataLoader
 from barnabas.log.checkpoints import MetaProperties
 from compat_tests import jars
 from compat_tests.servers import KINDS, ServerProcess

@@ -27,7 +27,7 @@ def high_watermark_outruns_a_returning_follower() -> None:
 
 def broken_disk_is_ignored() -> None:
     """An I/O error is answered, and the directory stays online."""
-    from barnabas.log.directories.volume import Volume
+    from barnabas.log.volume import Volume
 
     Volume.fail = lambda volume, _: volume.offline()  # type: ignore[method-assign]
 

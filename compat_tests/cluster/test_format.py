@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from barnabas.cluster.metadata.feature_levels import SUPPORTED
-from barnabas.cluster.metadata.metadata_snapshot import BOOTSTRAP_CHECKPOINT, decode_snapshot
+from barnabas.cluster.quorum.metadata_snapshot import BOOTSTRAP_CHECKPOINT, decode_snapshot
 from barnabas.log.checkpoints import META_PROPERTIES, MetaProperties
 from barnabas.testing import Node
 from barnabas.testing.free_ports import free_ports

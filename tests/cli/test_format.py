@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from barnabas.cluster.metadata.metadata_snapshot import BOOTSTRAP_CHECKPOINT, decode_snapshot
+from barnabas.cluster.quorum.metadata_snapshot import BOOTSTRAP_CHECKPOINT, decode_snapshot
 from barnabas.cluster.quorum.voters import ReplicaKey
 from barnabas.log.checkpoints import META_PROPERTIES, MetaProperties
 from barnabas.protocol.types import Uuid

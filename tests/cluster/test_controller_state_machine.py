@@ -15,9 +15,9 @@ from barnabas.cluster.controller.controller_state_machine import (
 from barnabas.cluster.controller.sessions import SessionKey
 from barnabas.cluster.metadata.feature_levels import METADATA_VERSION
 from barnabas.cluster.metadata.image import MetadataImage
-from barnabas.cluster.metadata.metadata_loader import MetadataLoader
-from barnabas.cluster.metadata.metadata_snapshot import Snapshot, SnapshotId
 from barnabas.cluster.quorum.epoch_history import EpochHistory, OffsetAndEpoch
+from barnabas.cluster.quorum.metadata_loader import MetadataLoader
+from barnabas.cluster.quorum.metadata_snapshot import Snapshot, SnapshotId
 from barnabas.cluster.quorum.quorum_state import QuorumState
 from barnabas.cluster.quorum.raft import RaftCore
 from barnabas.cluster.quorum.raft_messages import (

@@ -6,15 +6,15 @@ import pytest
 
 from barnabas.cluster.metadata.feature_levels import BOOTSTRAP
 from barnabas.cluster.metadata.image import Endpoint, MetadataImage
-from barnabas.cluster.metadata.metadata_loader import MetadataLoader
-from barnabas.cluster.metadata.metadata_snapshot import (
+from barnabas.cluster.quorum.epoch_history import OffsetAndEpoch
+from barnabas.cluster.quorum.metadata_loader import MetadataLoader
+from barnabas.cluster.quorum.metadata_snapshot import (
     Snapshot,
     SnapshotId,
     decode_snapshot,
     encode_snapshot,
     metadata_batch,
 )
-from barnabas.cluster.quorum.epoch_history import OffsetAndEpoch
 from barnabas.cluster.quorum.quorum_state import QuorumState, QuorumStateError
 from barnabas.cluster.quorum.voters import ReplicaKey, Voter, VoterSet
 from barnabas.protocol.errors import ProtocolError

@@ -11,7 +11,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from barnabas.cluster.metadata.feature_levels import METADATA_VERSION, METADATA_VERSION_LATEST
 from barnabas.cluster.metadata.image import DIRECTORY_MIGRATING, MetadataImage, PartitionImage
-from barnabas.cluster.metadata.metadata_snapshot import SnapshotId, decode_snapshot
+from barnabas.cluster.quorum.metadata_snapshot import SnapshotId, decode_snapshot
 from barnabas.protocol.framing import encode_request
 from barnabas.protocol.messages.update_features import (
     UpdateFeaturesRequest,

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from barnabas.cluster.metadata.image import MetadataImage
-from barnabas.cluster.metadata.metadata_snapshot import (
+from barnabas.cluster.quorum.metadata_snapshot import (
     RECORDS_PER_STEP,
     Snapshot,
     SnapshotId,

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from barnabas.cluster.metadata.metadata_snapshot import SnapshotId, decode_snapshot, metadata_batch
+from barnabas.cluster.quorum.metadata_snapshot import SnapshotId, decode_snapshot, metadata_batch
 from barnabas.protocol.batches.batch_header import iter_batches
 from barnabas.protocol.messages_base import Message
 from barnabas.protocol.records.metadata_records import (

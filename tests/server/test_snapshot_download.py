@@ -9,8 +9,8 @@ import pytest
 import trio
 
 from barnabas.clock import Clock
-from barnabas.cluster.metadata.metadata_snapshot import Snapshot, encode_snapshot
 from barnabas.cluster.quorum.epoch_history import OffsetAndEpoch
+from barnabas.cluster.quorum.metadata_snapshot import Snapshot, encode_snapshot
 from barnabas.cluster.quorum.raft_wire import LeaderState
 from barnabas.cluster.quorum.snapshot_wire import (
     SnapshotBytes,

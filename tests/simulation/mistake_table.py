@@ -16,9 +16,9 @@ from collections.abc import Callable, Iterable, Sequence
 
 import attrs
 
-from barnabas.cluster.metadata.image_snapshot import ImageSnapshot
-from barnabas.cluster.metadata.metadata_snapshot import SnapshotId
 from barnabas.cluster.quorum import raft_state
+from barnabas.cluster.quorum.image_snapshot import ImageSnapshot
+from barnabas.cluster.quorum.metadata_snapshot import SnapshotId
 from barnabas.testing.simulation import Simulation, prepare, run
 from barnabas.testing.simulation.seed_options import NO_FEATURES
 from tests.cluster import (

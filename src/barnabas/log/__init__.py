@@ -7,13 +7,13 @@ event loop and metadata do not belong here, and time is an argument.
 """
 
 from barnabas.log.directories.log_manager import LogManager
-from barnabas.log.directories.volume import DataDirectoryError, Volume
 from barnabas.log.file_cache import FileCache, FileSlice
 from barnabas.log.log_config import LogConfig
 from barnabas.log.partition.appending import AppendInfo
 from barnabas.log.partition.batch_validation import Origin
 from barnabas.log.partition.partition_log import PartitionLog
 from barnabas.log.record_work import RecordsRefusedError
+from barnabas.log.volume import DataDirectoryError, Volume
 
 __all__ = [
     "AppendInfo",

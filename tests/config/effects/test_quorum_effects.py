@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from barnabas.cluster.metadata.image import MetadataImage
-from barnabas.cluster.metadata.metadata_snapshot import metadata_batch
+from barnabas.cluster.quorum.metadata_snapshot import metadata_batch
 from barnabas.config import NodeConfig
 from barnabas.log import LogConfig, LogManager
 from barnabas.protocol.records.metadata_records import ConfigRecord

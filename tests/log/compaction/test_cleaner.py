@@ -407,7 +407,7 @@ def test_swap_killed_at_any_rename_leaves_the_old_or_the_new_segments(
         copy = tmp_path / f"copy-{allowed}"
         shutil.copytree(log.volume.path, copy)
         victim = PartitionLog(open_volume(copy), "t", 0, log.config)
-        monkeypatch.setattr("barnabas.log.compaction.segment_swap.complete", lambda _: None)
+        monkeypatch.setattr("barnabas.log.partition.segment_swap.complete", lambda _: None)
         # Loading removes unfinished files, so the cleaned files are restored for the swap.
         cleaned = {p.name: p.read_bytes() for p in (copy / "t-0").glob("*.cleaned")}
         victim.recovery_point = log.recovery_point

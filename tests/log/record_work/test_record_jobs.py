@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from barnabas.config import NodeConfig, TopicConfig
 from barnabas.log import LogConfig
 from barnabas.log.file_cache import FileSlice
-from barnabas.log.helper.helper_framing import PAYLOAD_BYTES_MAX, SIZES, decode_fields, encode_head
+from barnabas.log.helper_framing import PAYLOAD_BYTES_MAX, SIZES, decode_fields, encode_head
 from barnabas.log.record_work import (
     LOOP_BYTES_MAX,
     LOOP_RECORDS_MAX,

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from barnabas.cluster.metadata.metadata_snapshot import decode_snapshot
+from barnabas.cluster.quorum.metadata_snapshot import decode_snapshot
 from barnabas.cluster.quorum.voters import VoterSet
 from barnabas.log import DataDirectoryError
 from barnabas.log.checkpoints import META_PROPERTIES, MetaProperties

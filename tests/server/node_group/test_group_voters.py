@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from barnabas.cluster.metadata.metadata_snapshot import SnapshotId, control_record
+from barnabas.cluster.quorum.metadata_snapshot import SnapshotId, control_record
 from barnabas.cluster.quorum.voters import VoterSet
 from barnabas.protocol.batches.batch_building import build_batch
 from barnabas.server.node_group.group_directories import format_group

@@ -10,7 +10,7 @@ import pytest
 import trio
 import trio.testing
 
-from barnabas.log.helper.helper_framing import SCRUB_JOB, Fields
+from barnabas.log.helper_framing import SCRUB_JOB, Fields
 from barnabas.server.storage import helper_pool
 from barnabas.server.storage.helper_pool import (
     CLEANING,

@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from barnabas.log.helper.helper_framing import CLEAN_JOB
+from barnabas.log.helper_framing import CLEAN_JOB
 from barnabas.protocol.batches.compression import Buffer
 from barnabas.server.monitoring.metrics import Metrics
 from barnabas.server.storage.helper_process import HelperProcess

@@ -20,10 +20,10 @@ from barnabas.cluster.controller.sessions import SessionKey
 from barnabas.cluster.metadata.delta import MetadataDelta
 from barnabas.cluster.metadata.feature_levels import METADATA_VERSION
 from barnabas.cluster.metadata.image import MetadataImage
-from barnabas.cluster.metadata.image_snapshot import ImageSnapshot
-from barnabas.cluster.metadata.metadata_loader import MetadataLoader
 from barnabas.cluster.metadata.metadata_transaction import MetadataTransaction
 from barnabas.cluster.metadata.record_versions import encode_at, records_at
+from barnabas.cluster.quorum.image_snapshot import ImageSnapshot
+from barnabas.cluster.quorum.metadata_loader import MetadataLoader
 from barnabas.cluster.quorum.raft import RaftCore
 from barnabas.cluster.quorum.raft_state import Entry, Ready
 from barnabas.cluster.quorum.voter_changes import upgraded_voters

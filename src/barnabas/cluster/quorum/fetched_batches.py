@@ -2,7 +2,7 @@
 
 import attrs
 
-from barnabas.cluster.metadata.metadata_snapshot import decode_control_record
+from barnabas.cluster.quorum.metadata_snapshot import decode_control_record
 from barnabas.cluster.quorum.raft_state import Entry
 from barnabas.protocol.batches.batch_header import crc_matches, iter_batches
 from barnabas.protocol.batches.record_decoding import read_records

@@ -11,7 +11,7 @@ from typing import Final
 
 from barnabas.cluster.metadata.feature_levels import BOOTSTRAP, KRAFT_VERSION_LATEST
 from barnabas.cluster.metadata.image import Endpoint
-from barnabas.cluster.metadata.metadata_snapshot import (
+from barnabas.cluster.quorum.metadata_snapshot import (
     BOOTSTRAP_CHECKPOINT,
     Snapshot,
     SnapshotId,

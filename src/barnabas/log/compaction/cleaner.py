@@ -16,10 +16,10 @@ from barnabas.log.compaction.cleaning_job import CleanJob
 from barnabas.log.compaction.offset_map import OffsetMap
 from barnabas.log.file_cache import FileCache
 from barnabas.log.file_operations import replace_file, write_at
-from barnabas.log.helper.helper_framing import Answer, Fields
-from barnabas.log.helper.throttle import OrphanedError, Throttle
+from barnabas.log.helper_framing import Answer, Fields
 from barnabas.log.segment.log_segment import RELATIVE_OFFSET_MAX, Segment, file_name
 from barnabas.log.segment.segment_index import OffsetIndex, TimeIndex, encode_aborted
+from barnabas.log.throttle import OrphanedError, Throttle
 from barnabas.protocol.batches.batch_header import BatchHeader, CorruptBatch, read_header
 from barnabas.protocol.batches.batch_rewriting import with_records, without_records
 from barnabas.protocol.batches.compression import Buffer

@@ -11,12 +11,12 @@ from threading import Thread
 from typing import Final
 
 from barnabas.log.checkpoints import UNREGISTERED
-from barnabas.log.directories.directory_names import copied_partition_of, is_deleted, partition_of
 from barnabas.log.directories.relocation_registry import RelocationRegistry
-from barnabas.log.directories.volume import Volume
+from barnabas.log.directory_names import copied_partition_of, is_deleted, partition_of
 from barnabas.log.log_config import LONG_MAX, LogConfig
 from barnabas.log.partition.partition_log import PartitionLog
 from barnabas.log.segment.log_segment import sizes_on_disk
+from barnabas.log.volume import Volume, VolumeLog
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.types import Uuid
 
@@ -29,7 +29,7 @@ _CHECKPOINT_BYTES: Final = 1 << 30
 _UNSYNCED_BYTES_MAX: Final = 16 << 20
 
 
-def _each(call: Callable[[PartitionLog], object], logs: Iterator[PartitionLog]) -> None:
+def _each(call: Callable[[VolumeLog], object], logs: Iterator[VolumeLog]) -> None:
     for log in logs:
         call(log)
 
@@ -43,7 +43,7 @@ def _last_segment(log: PartitionLog) -> tuple[int, int]:
         return 0, 0
 
 
-def _recover(log: PartitionLog) -> None:
+def _recover(log: VolumeLog) -> None:
     try:
         log.load(recover=True)
     except KafkaError as error:
@@ -52,7 +52,7 @@ def _recover(log: PartitionLog) -> None:
         logger.exception("recovery failed log=%s", log.directory)
 
 
-def _log_flush_failure(log: PartitionLog, error: KafkaError) -> None:
+def _log_flush_failure(log: VolumeLog, error: KafkaError) -> None:
     if not log.is_gone:  # a log deleted meanwhile needs no flush
         logger.error("flush failed log=%s error=%s", log.directory, error)
 
@@ -141,7 +141,7 @@ class LogManager:
             (time.monotonic() - started) * 1000,
         )
 
-    def _in_threads(self, volumes: list[Volume], call: Callable[[PartitionLog], object]) -> None:
+    def _in_threads(self, volumes: list[Volume], call: Callable[[VolumeLog], object]) -> None:
         """Call `call` for all logs; each directory, which may be a disk, has separate threads."""
         threads: list[Thread] = []
         for volume in volumes:
@@ -304,7 +304,7 @@ class LogManager:
             except OSError as error:
                 volume.refused(error)
 
-    def flush_rolled(self, logs: Iterable[PartitionLog]) -> None:
+    def flush_rolled(self, logs: Iterable[VolumeLog]) -> None:
         """Make complete segments durable, which advances the recovery points. For a thread.
 
         After 1 GiB the checkpoints are written, so that a start after a kill does not check these
@@ -318,9 +318,9 @@ class LogManager:
         if self._synced_bytes >= _CHECKPOINT_BYTES:
             self._write_checkpoints()
 
-    def take_rolled(self) -> list[PartitionLog]:
+    def take_rolled(self) -> list[VolumeLog]:
         """Return the logs that rolled since the last call."""
-        logs: list[PartitionLog] = []
+        logs: list[VolumeLog] = []
         for volume in self._working():
             logs += volume.rolled
             volume.rolled.clear()
@@ -407,7 +407,7 @@ class LogManager:
             if not volume.was_clean and any(not log.is_loaded for log in volume.logs.values())
         }
 
-        def close(log: PartitionLog) -> None:
+        def close(log: VolumeLog) -> None:
             try:
                 log.close()
             except Exception as error:

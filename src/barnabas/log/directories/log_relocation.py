@@ -20,9 +20,9 @@ from barnabas.log.checkpoints import (
     encode_epochs,
     encode_partition_metadata,
 )
-from barnabas.log.directories.volume import Volume
 from barnabas.log.file_operations import replace_file, sync_path
 from barnabas.log.segment.log_segment import SUFFIXES, Segment, file_name
+from barnabas.log.volume import Volume
 from barnabas.protocol.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:

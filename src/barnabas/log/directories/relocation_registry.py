@@ -9,11 +9,11 @@ import shutil
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from barnabas.log.directories.directory_names import future_name
 from barnabas.log.directories.log_relocation import LogRelocation, find_volume
-from barnabas.log.directories.volume import Volume
+from barnabas.log.directory_names import future_name
 from barnabas.log.partition import log_loading
 from barnabas.log.partition.partition_log import PartitionLog
+from barnabas.log.volume import Volume
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.types import Uuid
 

@@ -3,6 +3,6 @@
 All kinds of helpers are this one program: examining the records of a produced batch
 (`log.record_work`), cleaning a log (`log.compaction`) and checking a log for bit rot
 (`log.scrubbing`). They differ in priority and limits, which the node passes as arguments. Jobs and
-answers travel as frames (`helper_framing`) on stdin and stdout. The node's side is
+answers travel as frames (`log.helper_framing`) on stdin and stdout. The node's side is
 `barnabas.server.storage.helper_pool`.
 """

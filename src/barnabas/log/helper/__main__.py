@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from io import FileIO
 
-from barnabas.log.helper.helper_framing import (
+from barnabas.log.helper_framing import (
     CLEAN_JOB,
     PAYLOAD_BYTES_MAX,
     RECORDS_JOB,
@@ -24,7 +24,7 @@ from barnabas.log.helper.helper_framing import (
     decode_fields,
     encode_head,
 )
-from barnabas.log.helper.throttle import OrphanedError
+from barnabas.log.throttle import OrphanedError
 from barnabas.protocol.batches.compression import Buffer
 
 Runner = Callable[[Fields, Buffer], Iterator[Answer]]

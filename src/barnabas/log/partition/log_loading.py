@@ -17,9 +17,8 @@ from barnabas.log.checkpoints import (
     decode_partition_metadata,
     encode_partition_metadata,
 )
-from barnabas.log.compaction import segment_swap
 from barnabas.log.file_operations import remove_files, replace_file
-from barnabas.log.partition import producer_loading, segment_recovery
+from barnabas.log.partition import producer_loading, segment_recovery, segment_swap
 from barnabas.log.partition.producer_loading import Replay
 from barnabas.log.partition.segment_removal import DELETED, remove_now
 from barnabas.log.segment.leader_epochs import LeaderEpochs

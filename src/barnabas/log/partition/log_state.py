@@ -13,11 +13,11 @@ KAFKA_STORAGE_ERROR until a restart recovers it. Other partitions and the node c
 import logging
 from collections.abc import Sequence
 
-from barnabas.log.directories.volume import Volume
 from barnabas.log.log_config import LogConfig
 from barnabas.log.segment.leader_epochs import LeaderEpochs
 from barnabas.log.segment.log_segment import Segment
 from barnabas.log.segment.producer_state import ProducerState
+from barnabas.log.volume import Volume
 from barnabas.protocol.errors import ErrorCode, KafkaError
 
 logger = logging.getLogger(__name__)

@@ -10,10 +10,8 @@ in a thread (`flush` may run beside any other call). An I/O error takes the data
 
 import logging
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Final, ParamSpec, TypeVar
+from typing import Final, ParamSpec, TypeVar
 
-from barnabas.log.compaction import segment_swap
-from barnabas.log.directories.volume import Volume
 from barnabas.log.file_cache import EMPTY_SLICE, FileSlice
 from barnabas.log.log_config import LogConfig
 from barnabas.log.partition import (
@@ -23,6 +21,7 @@ from barnabas.log.partition import (
     reading,
     retention,
     rolling,
+    segment_swap,
     timestamp_lookup,
     truncation,
 )
@@ -32,12 +31,10 @@ from barnabas.log.partition.log_state import LogState
 from barnabas.log.record_work import Outcomes
 from barnabas.log.segment.log_segment import Segment
 from barnabas.log.segment.segment_index import AbortedTxn
+from barnabas.log.volume import Volume
 from barnabas.protocol.batches.batch_header import CorruptBatch
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.types import Uuid
-
-if TYPE_CHECKING:
-    from barnabas.log.compaction.cleaning_plan import Candidate
 
 logger = logging.getLogger(__name__)
 
@@ -306,12 +303,6 @@ class PartitionLog(LogState):
         return self.guarded(reading.aborted, self.segments, first_offset, upper_bound)
 
     # Deleting
-
-    def cleaning_candidate(self, now_ms: int) -> "Candidate | None":
-        """Return what compaction could clean here; None if there is nothing."""
-        from barnabas.log.compaction import cleaning_plan
-
-        return self.guarded(cleaning_plan.candidate, self, now_ms)
 
     def swap_cleaned(self, group: Sequence[tuple[int, int]], size: int) -> bool:
         """Replace the segments in `group` by the cleaned segment of `size` bytes made from them.

@@ -5,7 +5,7 @@ from typing import Final
 
 import attrs
 
-from barnabas.log.helper.helper_framing import RECORDS_JOB, Answer, Fields
+from barnabas.log.helper_framing import RECORDS_JOB, Answer, Fields
 from barnabas.log.record_work.record_jobs import CompleteBatch, FindTime, Job, Outcome
 from barnabas.log.record_work.record_refusal import RecordsRefusedError
 from barnabas.protocol.batches.compression import Buffer

@@ -5,9 +5,9 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
-from barnabas.log.helper.helper_framing import Answer, Fields
-from barnabas.log.helper.throttle import Throttle
+from barnabas.log.helper_framing import Answer, Fields
 from barnabas.log.scrubbing.direct_read import DirectFile
+from barnabas.log.throttle import Throttle
 from barnabas.protocol.batches.batch_header import BatchHeader, CorruptBatch, read_header
 from barnabas.protocol.batches.batch_layout import HEADER_SIZE, MAGIC
 from barnabas.protocol.batches.compression import Buffer

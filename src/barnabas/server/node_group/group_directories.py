@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Final
 
 from barnabas.cluster.metadata.image import Endpoint
-from barnabas.cluster.metadata.metadata_snapshot import SnapshotId, decode_snapshot
+from barnabas.cluster.quorum.metadata_snapshot import SnapshotId, decode_snapshot
 from barnabas.cluster.quorum.quorum_state import FILE_NAME as QUORUM_STATE
 from barnabas.cluster.quorum.storage_format import METADATA_DIRECTORY
 from barnabas.cluster.quorum.voters import ReplicaKey, Voter, VoterSet

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from barnabas.cluster.metadata.metadata_snapshot import (
+from barnabas.cluster.quorum.metadata_snapshot import (
     SnapshotId,
     decode_control_record,
     decode_snapshot,

@@ -5,15 +5,15 @@ from pathlib import Path
 from typing import Final
 
 from barnabas.cluster.metadata.image import METADATA_TOPIC, METADATA_TOPIC_ID, MetadataImage
-from barnabas.cluster.metadata.metadata_loader import MetadataLoader
-from barnabas.cluster.metadata.metadata_snapshot import (
+from barnabas.cluster.metadata.stepwise import Steps, run_through
+from barnabas.cluster.quorum.metadata_loader import MetadataLoader
+from barnabas.cluster.quorum.metadata_snapshot import (
     BOOTSTRAP_CHECKPOINT,
     Snapshot,
     SnapshotId,
     decode_snapshot,
     snapshot_decoding,
 )
-from barnabas.cluster.metadata.stepwise import Steps, run_through
 from barnabas.cluster.quorum.voters import static_voters
 from barnabas.config import NodeConfig
 from barnabas.log import LogConfig, LogManager, PartitionLog

@@ -4,8 +4,8 @@ import logging
 import os
 from typing import TYPE_CHECKING
 
-from barnabas.cluster.metadata.image_snapshot import ImageSnapshot
 from barnabas.cluster.quorum.epoch_history import OffsetAndEpoch
+from barnabas.cluster.quorum.image_snapshot import ImageSnapshot
 from barnabas.config import NodeConfig
 from barnabas.log.file_operations import replace_file
 

@@ -27,7 +27,7 @@ from barnabas.cluster.metadata.feature_levels import (
 )
 from barnabas.cluster.metadata.image import RESOURCE_BROKER, MetadataImage
 from barnabas.cluster.metadata.image_difference import difference
-from barnabas.cluster.metadata.metadata_loader import MetadataLoader
+from barnabas.cluster.quorum.metadata_loader import MetadataLoader
 from barnabas.cluster.quorum.quorum_state import QuorumState
 from barnabas.cluster.quorum.raft import RaftCore
 from barnabas.cluster.quorum.raft_state import Role

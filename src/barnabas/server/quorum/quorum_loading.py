@@ -3,7 +3,7 @@
 import attrs
 
 from barnabas.cluster.metadata.image import MetadataImage
-from barnabas.cluster.metadata.metadata_loader import MetadataLoader
+from barnabas.cluster.quorum.metadata_loader import MetadataLoader
 from barnabas.cluster.quorum.quorum_state import FILE_NAME as QUORUM_STATE
 from barnabas.cluster.quorum.quorum_state import QuorumState, QuorumStateError
 from barnabas.protocol.errors import KafkaError

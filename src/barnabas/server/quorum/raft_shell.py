@@ -16,9 +16,9 @@ from barnabas import tasks
 from barnabas.clock import Clock
 from barnabas.cluster.controller.controller_state_machine import ControllerStateMachine, Effects
 from barnabas.cluster.metadata.image import MetadataImage
-from barnabas.cluster.metadata.metadata_loader import MetadataLoader
-from barnabas.cluster.metadata.metadata_snapshot import SnapshotId, control_batch
 from barnabas.cluster.quorum.epoch_history import OffsetAndEpoch
+from barnabas.cluster.quorum.metadata_loader import MetadataLoader
+from barnabas.cluster.quorum.metadata_snapshot import SnapshotId, control_batch
 from barnabas.cluster.quorum.quorum_state import QuorumState
 from barnabas.cluster.quorum.raft import RaftCore
 from barnabas.cluster.quorum.raft_messages import (

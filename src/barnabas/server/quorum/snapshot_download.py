@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 import attrs
 
 from barnabas.clock import Clock
-from barnabas.cluster.metadata.metadata_snapshot import SnapshotId, decode_snapshot
 from barnabas.cluster.quorum import snapshot_wire
 from barnabas.cluster.quorum.epoch_history import OffsetAndEpoch
+from barnabas.cluster.quorum.metadata_snapshot import SnapshotId, decode_snapshot
 from barnabas.cluster.quorum.raft import RaftCore
 from barnabas.cluster.quorum.snapshot_wire import SnapshotPart
 from barnabas.log.file_operations import sync_path, write_at

@@ -10,7 +10,7 @@ from typing import Final
 import attrs
 import trio
 
-from barnabas.log.helper.helper_framing import SIZES, Fields, decode_fields, encode_head
+from barnabas.log.helper_framing import SIZES, Fields, decode_fields, encode_head
 from barnabas.protocol.batches.compression import Buffer
 
 logger = logging.getLogger(__name__)

@@ -15,9 +15,9 @@ import trio
 
 from barnabas.clock import Clock
 from barnabas.log import PartitionLog
-from barnabas.log.compaction import segment_swap
 from barnabas.log.compaction.compaction_failures import CompactionFailures
-from barnabas.log.helper.helper_framing import CLEAN_JOB
+from barnabas.log.helper_framing import CLEAN_JOB
+from barnabas.log.partition import segment_swap
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.server.storage.helper_pool import CLEANING, HelperPool
 from barnabas.server.storage.helper_process import HelperGoneError, HelperProcess
@@ -164,7 +164,7 @@ class LogCleaner:
                     continue
                 if log.recovery_point < log.active.base_offset:  # only synced segments are cleaned
                     await self._disk.run(log.flush_rolled)
-                found = log.cleaning_candidate(wall_ms)
+                found = log.guarded(cleaning_plan.candidate, log, wall_ms)
                 if found is not None:
                     candidates.append(found)
             except KafkaError as error:

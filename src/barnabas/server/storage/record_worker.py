@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 import trio
 
 from barnabas.log import FileSlice
-from barnabas.log.helper.helper_framing import PAYLOAD_BYTES_MAX
+from barnabas.log.helper_framing import PAYLOAD_BYTES_MAX
 from barnabas.log.record_work import Job, Outcome, Outcomes, RecordWorkNeeded
 from barnabas.protocol.batches.batch_layout import HEADER_SIZE, RECORD_COUNT_AT
 from barnabas.protocol.batches.compression import Buffer

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import trio
 
-from barnabas.log.helper.helper_framing import SCRUB_JOB
+from barnabas.log.helper_framing import SCRUB_JOB
 from barnabas.server.storage.helper_pool import SCRUBBING, HelperPool
 from barnabas.server.storage.helper_process import HelperGoneError
 

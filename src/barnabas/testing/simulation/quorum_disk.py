@@ -7,14 +7,14 @@ from typing import Final
 import attrs
 
 from barnabas.cluster.metadata.image import MetadataImage
-from barnabas.cluster.metadata.image_snapshot import ImageSnapshot
-from barnabas.cluster.metadata.metadata_loader import MetadataLoader
-from barnabas.cluster.metadata.metadata_snapshot import (
+from barnabas.cluster.quorum.epoch_history import OffsetAndEpoch
+from barnabas.cluster.quorum.image_snapshot import ImageSnapshot
+from barnabas.cluster.quorum.metadata_loader import MetadataLoader
+from barnabas.cluster.quorum.metadata_snapshot import (
     SnapshotId,
     control_batch,
     decode_snapshot,
 )
-from barnabas.cluster.quorum.epoch_history import OffsetAndEpoch
 from barnabas.cluster.quorum.quorum_state import QuorumState
 from barnabas.cluster.quorum.raft_state import Entry
 from barnabas.cluster.quorum.storage_format import formatted_files

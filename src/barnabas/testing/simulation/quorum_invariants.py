@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from barnabas.cluster.controller.controller_state_machine import CommittedBatch
-from barnabas.cluster.metadata.metadata_snapshot import SnapshotId
+from barnabas.cluster.quorum.metadata_snapshot import SnapshotId
 from barnabas.cluster.quorum.quorum_state import QuorumState
 from barnabas.cluster.quorum.raft_messages import FetchRequest
 from barnabas.cluster.quorum.raft_state import Entry

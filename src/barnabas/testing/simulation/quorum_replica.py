@@ -16,8 +16,8 @@ from barnabas.cluster.controller.controller_state_machine import (
     Effects,
 )
 from barnabas.cluster.metadata.image import MetadataImage
-from barnabas.cluster.metadata.metadata_snapshot import SnapshotId
 from barnabas.cluster.quorum.epoch_history import OffsetAndEpoch
+from barnabas.cluster.quorum.metadata_snapshot import SnapshotId
 from barnabas.cluster.quorum.quorum_state import QuorumState
 from barnabas.cluster.quorum.raft import RaftCore
 from barnabas.cluster.quorum.raft_messages import (

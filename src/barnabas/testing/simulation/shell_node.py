@@ -16,8 +16,8 @@ from barnabas.client.broker_connection import Sockets
 from barnabas.client.failures import Address
 from barnabas.cluster.controller.controller_state_machine import Effects
 from barnabas.cluster.metadata.image import METADATA_TOPIC, Endpoint
-from barnabas.cluster.metadata.metadata_snapshot import SnapshotId
 from barnabas.cluster.quorum.fetched_batches import read_fetched
+from barnabas.cluster.quorum.metadata_snapshot import SnapshotId
 from barnabas.cluster.quorum.quorum_state import QuorumState
 from barnabas.cluster.quorum.raft import RaftCore
 from barnabas.cluster.quorum.raft_messages import VoteResponse

@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 import attrs
 
-from barnabas.cluster.metadata.metadata_snapshot import SnapshotId
 from barnabas.cluster.quorum.epoch_history import OffsetAndEpoch
+from barnabas.cluster.quorum.metadata_snapshot import SnapshotId
 from barnabas.cluster.quorum.raft import RaftCore
 from barnabas.cluster.quorum.snapshot_wire import SnapshotBytes, SnapshotPart
 from barnabas.protocol.errors import ErrorCode

@@ -5,8 +5,8 @@ import attrs
 from barnabas.cluster.metadata.feature_levels import METADATA_VERSION
 from barnabas.cluster.metadata.image import MetadataImage
 from barnabas.cluster.metadata.image_records import image_records
-from barnabas.cluster.metadata.metadata_snapshot import Snapshot, SnapshotId, encode_snapshot
 from barnabas.cluster.metadata.record_versions import records_at
+from barnabas.cluster.quorum.metadata_snapshot import Snapshot, SnapshotId, encode_snapshot
 from barnabas.cluster.quorum.voters import VoterSet
 
 

@@ -11,7 +11,7 @@ import os
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import Final, Protocol, TypeVar
 
 from barnabas.log.checkpoints import (
     CLEAN_SHUTDOWN,
@@ -29,14 +29,11 @@ from barnabas.log.checkpoints import (
     encode_clean_shutdown,
     encode_offsets,
 )
-from barnabas.log.directories.directory_names import renamed_name
+from barnabas.log.directory_names import renamed_name
 from barnabas.log.file_cache import FileCache
 from barnabas.log.file_operations import replace_file, sync_path
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.types import Uuid
-
-if TYPE_CHECKING:
-    from barnabas.log.partition.partition_log import PartitionLog
 
 logger = logging.getLogger(__name__)
 
@@ -51,6 +48,39 @@ _locked_here: set[tuple[int, int]] = set()
 
 class DataDirectoryError(Exception):
     """A data directory that this node must not use; the message is one line with a remedy."""
+
+
+class VolumeLog(Protocol):
+    """A log in a data directory, as the directory uses it (`PartitionLog`)."""
+
+    volume: "Volume"
+    directory: str
+    is_loaded: bool
+    is_gone: bool
+    recovery_point: int
+    high_watermark: int
+    log_start_offset: int
+
+    @property
+    def starts_inside_segment(self) -> bool:
+        """True when the log start offset is not that of a segment."""
+        ...
+
+    def load(self, *, recover: bool) -> None:
+        """Read the log's files. Raises KafkaError."""
+        ...
+
+    def flush_rolled(self) -> int:
+        """Make the complete segments durable; return their bytes. Raises KafkaError."""
+        ...
+
+    def close(self) -> None:
+        """Make the log durable, and close its files. Raises KafkaError."""
+        ...
+
+    def release(self) -> None:
+        """Close the files."""
+        ...
 
 
 class Volume:
@@ -76,8 +106,8 @@ class Volume:
         self.cleaner_offsets: Offsets = {}  # logs are compacted below these offsets
         self._checkpointed: dict[str, frozenset[tuple[str, int]]] = {}  # partitions in each file
         self.deletions = Deletions()
-        self.logs: dict[tuple[str, int], PartitionLog] = {}
-        self.rolled: set[PartitionLog] = set()  # logs with complete segments that are not synced
+        self.logs: dict[tuple[str, int], VolumeLog] = {}
+        self.rolled: set[VolumeLog] = set()  # logs with complete segments that are not synced
         self.mutex = threading.Lock()  # held briefly, as two threads change recovery points
         self._checkpoint_mutex = threading.Lock()  # held while checkpoints are written
         self._lock_fd = -1

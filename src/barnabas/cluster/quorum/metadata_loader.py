@@ -8,14 +8,14 @@ from collections.abc import Iterable
 
 from barnabas.cluster.metadata.delta import MetadataDelta
 from barnabas.cluster.metadata.image import MetadataImage
-from barnabas.cluster.metadata.metadata_snapshot import (
+from barnabas.cluster.metadata.stepwise import Steps, run_through
+from barnabas.cluster.quorum.epoch_history import EpochHistory, OffsetAndEpoch
+from barnabas.cluster.quorum.metadata_snapshot import (
     RECORDS_PER_STEP,
     Snapshot,
     SnapshotId,
     decode_control_record,
 )
-from barnabas.cluster.metadata.stepwise import Steps, run_through
-from barnabas.cluster.quorum.epoch_history import EpochHistory, OffsetAndEpoch
 from barnabas.cluster.quorum.raft import BOOTSTRAP_VOTERS_OFFSET
 from barnabas.cluster.quorum.voters import VoterSet
 from barnabas.cluster.quorum.voters_history import VotersHistory
