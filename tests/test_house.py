@@ -191,7 +191,7 @@ def uses_of_any(tree: ast.AST) -> int:
     return uses
 
 
-def test_rooms_say_any_no_more_often() -> None:
+def test_uses_of_any_stay_below_the_limit_of_their_room() -> None:
     uses, lines = Counter[str](), Counter[str]()
     for module in MODULES:
         room = module.relative_to(SOURCE).parts[0]
