@@ -1,9 +1,10 @@
 """The partitions that a forward job reads, against a node."""
 
+import time
 import uuid
 
 import pytest
-from confluent_kafka import KafkaException, Producer
+from confluent_kafka import KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewPartitions, NewTopic
 
@@ -101,3 +102,26 @@ def test_cluster_that_does_not_answer_is_an_error_of_kafka(
     monkeypatch.setattr(cluster_state, "_TIMEOUT_S", 0.01)
     with pytest.raises(KafkaException, match="_TIMED_OUT"):
         ClusterState({"bootstrap.servers": "127.0.0.1:1"}).ends([("t", 0)])
+
+
+@pytest.mark.parametrize("reset", ["earliest", "latest"])
+def test_position_is_known_while_the_transaction_of_a_killed_worker_is_open(
+    node: Node, admin: AdminClient, name: str, reset: str
+) -> None:
+    """The broker ends the transaction after a minute; the first task of the job ends it at once."""
+    create(admin, name)
+    settings = {"bootstrap.servers": node.bootstrap, "transactional.id": name}
+    killed, reader = Producer(settings), offset_reader(f"job-{name}", {**settings, "group.id": "g"})
+    killed.init_transactions(60)
+    for offset in (3, 5):
+        killed.begin_transaction()
+        for _ in range(4):
+            killed.produce(name, b"v")
+        place = TopicPartition(name, 0, offset)
+        killed.send_offsets_to_transaction([place], reader.consumer_group_metadata(), 60)
+        if offset == 3:
+            killed.commit_transaction(60)
+    began = time.monotonic()
+    assert opened(node, name, reset=reset).positions == {(name, 0): 3}
+    assert time.monotonic() - began < 10
+    killed.abort_transaction(60)

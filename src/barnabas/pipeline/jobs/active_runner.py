@@ -74,6 +74,11 @@ class _Seen:
     is_running: bool
     failure: JobFailure | None
 
+    @property
+    def has_ended(self) -> bool:
+        """True for a job that has ended by itself."""
+        return self.failure is not None or not self.is_running
+
 
 class ActiveRunner:
     """Runs the jobs of a group while this runner is active."""
@@ -222,6 +227,8 @@ class ActiveRunner:
                 raise
             self._failed(name, run, Failure(str(error), str(error)))
         except Exception as error:
+            if await self._has_lost_engine(spec):
+                return  # not the job's failure: it starts again with the engine
             failure = failure_of_error(error)
             if not failure.is_permanent:
                 logger.debug("start failed job=%s", name, exc_info=error)
@@ -230,6 +237,12 @@ class ActiveRunner:
             logger.info("started job=%s kind=%s", name, planned.plan.kind)
             self._runs[name] = _Run(run, job, planned.plan.needs_session)
             self._carry_out(self.fleet.started(name, run, trio.current_time()))
+
+    async def _has_lost_engine(self, spec: JobSpec) -> bool:
+        """True when a job needs the session, which has ended meanwhile."""
+        if not self._planner.needs_session(spec.config):
+            return False
+        return not await trio.to_thread.run_sync(self._engine.is_alive)
 
     def _failed(self, name: str, run: int, failure: Failure) -> None:
         logger.error(
@@ -284,7 +297,11 @@ class ActiveRunner:
                 self.engine_problem = "Spark ended"
                 continue
             runs = dict(self._runs)
-            for seen in await trio.to_thread.run_sync(_look, runs):
+            found = await trio.to_thread.run_sync(_look, runs)
+            ended = any(seen.has_ended and seen.run.needs_session for seen in found)
+            if ended and not await trio.to_thread.run_sync(self._engine.is_alive):
+                continue  # the jobs have not failed: the next look finds that the engine has ended
+            for seen in found:
                 self._take_in(seen)
 
     def _take_in(self, seen: _Seen) -> None:
@@ -299,7 +316,7 @@ class ActiveRunner:
             new = {each.topic for each in seen.progress.lag} - plan.topic_ids.keys()
             if new and plan.kind in FORWARD_KINDS:
                 self._nursery.start_soon(self._topics.learn, plan, new)
-        if seen.failure is None and seen.is_running:
+        if not seen.has_ended:
             return
         del self._runs[seen.name]
         _report_trimmed(seen.name, seen.run.trimmed.rest())

@@ -4,10 +4,8 @@ Spark's defaults are made for jobs of minutes. A pipeline runs batches of millis
 session has its own settings; docs/performance.md has the figure of each.
 """
 
-import contextlib
 import importlib.util
 import os
-import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,9 +13,9 @@ from typing import Any, Final
 
 import attrs
 
+from barnabas.pipeline.delivery.driver import spark_internals
 from barnabas.pipeline.delivery.driver.spark_library import SparkSession, pyspark
 from barnabas.pipeline.spark import (
-    artifact_directory,
     class_archive,
     jar_cache,
     table_formats,
@@ -35,7 +33,6 @@ _JVM_OPTIONS: Final = (
 _TRACE_LOGGERS: Final = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 """PySpark's, which print a trace of the JVM to stderr for each exception that it raises."""
 _JAVA_MIN: Final = 17
-_EXIT_TIMEOUT_S: Final = 30.0
 _FILE_MANAGER: Final = (
     "org.apache.spark.sql.execution.streaming.FileSystemBasedCheckpointFileManager"
 )
@@ -117,9 +114,7 @@ class SparkProcess:
         self._archive = archive
         for name in _TRACE_LOGGERS:
             pyspark("logger").PySparkLogger.getLogger(name).disabled = True
-        gateway: Any = session.sparkContext._gateway
-        self._gateway = gateway
-        self._java: subprocess.Popen[bytes] | None = getattr(gateway, "proc", None)
+        self._jvm = spark_internals.DriverJvm(session)
 
     @classmethod
     def start(cls, settings: SessionSettings) -> "SparkProcess":
@@ -149,49 +144,18 @@ class SparkProcess:
 
     def is_alive(self) -> bool:
         """True while the JVM runs and its session is open."""
-        if self._java is not None and self._java.poll() is not None:
-            return False
-        try:
-            return not self.session._jsparkSession.sparkContext().isStopped()
-        except Exception:
-            return False
+        return self._jvm.is_alive()
 
     def stop(self) -> None:
-        """Stop the session and its JVM, and keep the class-data archive that it wrote.
-
-        The JVM of spark-submit ends after this process, which it started.
-        """
-        with contextlib.suppress(Exception):
-            self.session.stop()
-        java = self._java
-        if java is None:
-            return
-        with contextlib.suppress(Exception):
-            self._gateway.shutdown()
-        self._forget_gateway()
-        if java.stdin is not None:
-            java.stdin.close()
-        try:
-            java.wait(_EXIT_TIMEOUT_S)
-        except subprocess.TimeoutExpired:
-            java.kill()
-            java.wait()
-            return
-        if self._archive is not None:
+        """Stop the session and its JVM, and keep the class-data archive that it wrote."""
+        if self._jvm.stop() and self._archive is not None:
             self._archive.keep()
-
-    def _forget_gateway(self) -> None:
-        """Let a later session of this process start a JVM again."""
-        context = pyspark().SparkContext
-        context._gateway = None
-        context._jvm = None
 
 
 def _session(configuration: Any, settings: SessionSettings) -> SparkSession:
     """Return a session, in a JVM that keeps its files below the work directory."""
     given = pyspark().SparkConf()  # has the properties of spark-submit
-    context = pyspark().SparkContext.getOrCreate(given.setAll(configuration.getAll()))
-    artifact_directory.place_below(context._jvm, settings.work_directory)
+    spark_internals.new_context(given.setAll(configuration.getAll()), settings.work_directory)
     return pyspark("sql").SparkSession.builder.config(conf=configuration).getOrCreate()
 
 

@@ -4,6 +4,7 @@ What lives here: jobs that are a query of Spark or a loop of Spark jobs, options
 queries, and the state of the cluster as the driver reads it. What may not: code of one delivery.
 
     spark_library     PySpark, as modules of type Any
+    spark_internals   what is not Spark's public interface, and the end of the driver JVM
     looped_job        a job that is one Spark job after the other
     query_job         a job that is a Spark query; query_progress adds its figures
     kafka_queries     options of queries that read topics, and of queries whose tasks write

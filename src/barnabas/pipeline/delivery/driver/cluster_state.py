@@ -144,14 +144,31 @@ class ClusterState:
         return self._offsets(pairs, _admin.OffsetSpec.earliest())
 
     def partition_states(
-        self, group_id: str, topics: Sequence[Topic], known_ids: Mapping[str, str] = _NO_IDS
+        self,
+        group_id: str,
+        topics: Sequence[Topic],
+        known_ids: Mapping[str, str] = _NO_IDS,
+        *,
+        offset_reset: str | None = None,
     ) -> list[PartitionState]:
-        """Return offsets of all partitions, and what the group has committed for them."""
+        """Return offsets of all partitions, and what the group has committed for them.
+
+        With `offset_reset` the tasks of the job read the group's offsets again when they begin, and
+        end the transactions of killed workers then. So the states may have offsets before open
+        transactions: waiting for their end would take a minute.
+        """
         ranges = self.log_ranges(topics)
         if not ranges:
             return []
         stable_ends = self.ends(list(ranges))
-        positions = committed(offset_reader(group_id, self._properties), list(ranges))
+        positions: list[TopicPartition] | None = None
+        if offset_reset is not None:
+            reader = offset_reader(group_id, self._properties, is_stable=False)
+            positions = committed(reader, list(ranges))
+            if not all(_is_known(each, ranges, offset_reset) for each in positions):
+                positions = None
+        if positions is None:
+            positions = committed(offset_reader(group_id, self._properties), list(ranges))
         ids = {topic.name: topic.topic_id for topic in topics}
         states: list[PartitionState] = []
         for position in positions:
@@ -217,6 +234,19 @@ class ClusterState:
             (entry.topic, entry.partition): _result(future).offset
             for entry, future in futures.items()
         }
+
+
+def _is_known(
+    position: TopicPartition, ranges: Mapping[tuple[str, int], tuple[int, int]], offset_reset: str
+) -> bool:
+    """True when a job that starts at a position skips no record that it has not written.
+
+    A later position, of a transaction that is being committed, must count where there is none and
+    the job would start at the end, or where the position is before the log's start.
+    """
+    if position.offset < 0:
+        return offset_reset == "earliest"
+    return position.offset >= ranges[position.topic, position.partition][0]
 
 
 def existing_topics(

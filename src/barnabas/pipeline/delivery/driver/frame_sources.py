@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import attrs
 
+from barnabas.pipeline.delivery.driver.spark_internals import analyzed_plan
 from barnabas.pipeline.delivery.driver.spark_library import DataFrame
 from barnabas.pipeline.delivery.plan.task_failures import refused
 
@@ -57,7 +58,7 @@ class KafkaSource:
 
 def is_narrow(frame: DataFrame) -> bool:
     """True when each row of the frame comes from one row of a source, without a shuffle."""
-    return all(str(node.nodeName()) in _NARROW for node in _nodes(_plan(frame)))
+    return all(str(node.nodeName()) in _NARROW for node in _nodes(analyzed_plan(frame)))
 
 
 def has_state(frame: DataFrame) -> bool:
@@ -67,7 +68,7 @@ def has_state(frame: DataFrame) -> bool:
 
 def nodes_with_state(frame: DataFrame) -> list[Any]:
     """Return the nodes of the plan that keep state, or shuffle rows by columns."""
-    return [node for node in _nodes(_plan(frame)) if keeps_state(node)]
+    return [node for node in _nodes(analyzed_plan(frame)) if keeps_state(node)]
 
 
 def keeps_state(node: Any) -> bool:
@@ -80,12 +81,12 @@ def keeps_state(node: Any) -> bool:
 
 def plan_nodes(frame: DataFrame) -> list[Any]:
     """Return the nodes of the analyzed plan, the last operator first."""
-    return list(_nodes(_plan(frame)))
+    return list(_nodes(analyzed_plan(frame)))
 
 
 def source_names(frame: DataFrame) -> list[str]:
     """Return the streaming sources in the order of Spark's checkpoint, by topic, path or format."""
-    return [_source_name(leaf) for leaf in items_of(_plan(frame).collectLeaves())]
+    return [_source_name(leaf) for leaf in items_of(analyzed_plan(frame).collectLeaves())]
 
 
 def _source_name(leaf: Any) -> str:
@@ -144,12 +145,8 @@ def _write(path: Path, text: str) -> None:
     path.write_text(text)
 
 
-def _plan(frame: DataFrame) -> Any:
-    return frame._jdf.queryExecution().analyzed()
-
-
 def _streaming_leaves(frame: DataFrame) -> list[Any]:
-    leaves = items_of(_plan(frame).collectLeaves())
+    leaves = items_of(analyzed_plan(frame).collectLeaves())
     return [leaf for leaf in leaves if str(leaf.nodeName()) == _SOURCE]
 
 

@@ -14,6 +14,7 @@ from typing import Final
 
 import attrs
 
+from barnabas.pipeline.delivery.driver import spark_internals
 from barnabas.pipeline.delivery.driver.query_progress import BatchProgress, added
 from barnabas.pipeline.delivery.driver.skipped_batches import SkippedBatches
 from barnabas.pipeline.delivery.driver.spark_library import StreamingQuery
@@ -134,7 +135,7 @@ class QueryJob:
 
         An idle query reports the number of the batch to come, so only the time identifies a report.
         """
-        recent = self._query._jsq.recentProgress()
+        recent = spark_internals.recent_progress(self._query)
         found: list[BatchProgress] = []
         for index in range(len(recent) - 1, -1, -1):
             batch = BatchProgress.read(recent[index].json())

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import Any, Final
 
-from barnabas.pipeline.delivery.driver import frame_sources
+from barnabas.pipeline.delivery.driver import frame_sources, spark_internals
 from barnabas.pipeline.delivery.driver.spark_library import DataFrame
 from barnabas.pipeline.delivery.plan.task_failures import refused
 
@@ -25,7 +25,7 @@ _PURE: Final = ("java.lang.Double", "java.lang.Float")
 
 def check(frame: DataFrame) -> None:
     """Raise JobStartError when a repeated epoch would deal the rows out differently."""
-    plan: Any = frame._jdf.queryExecution().analyzed()
+    plan = spark_internals.analyzed_plan(frame)
     if _ROUND_ROBIN.search(str(plan.toString())):
         raise refused(
             "repartition() without columns deals rows out differently when an epoch is repeated: "
@@ -33,10 +33,9 @@ def check(frame: DataFrame) -> None:
         )
     if plan.deterministic():
         return
-    jvm: Any = frame.sparkSession._jvm
     for node in frame_sources.plan_nodes(frame):
         for expression in frame_sources.items_of(node.expressions()):
-            for changing in _changing(jvm, expression):
+            for changing in _changing(frame, expression):
                 raise refused(
                     f"the query has {changing}, which may have another result when an epoch is "
                     "repeated, as rand(), uuid() and user functions that are marked as "
@@ -44,26 +43,25 @@ def check(frame: DataFrame) -> None:
                 )
 
 
-def _changing(jvm: Any, expression: Any) -> Iterator[str]:
+def _changing(frame: DataFrame, expression: Any) -> Iterator[str]:
     """Return the texts of the parts of an expression that have another result each time."""
     if expression.deterministic():
         return
     children = frame_sources.items_of(expression.children())
     below = [each for each in children if not each.deterministic()]
-    if (_is_origin(jvm, expression) or not below) and not _is_pure_call(jvm, expression):
+    if (_is_origin(frame, expression) or not below) and not _is_pure_call(frame, expression):
         yield str(expression.sql())
     for each in below:
-        yield from _changing(jvm, each)
+        yield from _changing(frame, each)
 
 
-def _is_origin(jvm: Any, expression: Any) -> bool:
+def _is_origin(frame: DataFrame, expression: Any) -> bool:
     """True for an expression whose result differs also where its arguments do not."""
-    is_instance = jvm.py4j.reflection.TypeUtil.isInstanceOf
-    if any(is_instance(name, expression) for name in _USER_FUNCTIONS):
+    if any(spark_internals.is_instance(frame, name, expression) for name in _USER_FUNCTIONS):
         return not expression.udfDeterministic()
-    return bool(is_instance(_NONDETERMINISTIC, expression))
+    return spark_internals.is_instance(frame, _NONDETERMINISTIC, expression)
 
 
-def _is_pure_call(jvm: Any, expression: Any) -> bool:
-    is_call = jvm.py4j.reflection.TypeUtil.isInstanceOf(_CALL, expression)
+def _is_pure_call(frame: DataFrame, expression: Any) -> bool:
+    is_call = spark_internals.is_instance(frame, _CALL, expression)
     return is_call and str(expression.children().apply(0).toString()) in _PURE

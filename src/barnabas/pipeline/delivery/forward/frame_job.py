@@ -68,7 +68,13 @@ def start(
         consumer = kafka_properties.for_librdkafka(consumer_properties(plan))
         cluster = ClusterState(consumer)
         topics = cluster.source_topics(plan.topics, None)
-        states = cluster.partition_states(plan.group_id, topics, plan.topic_ids)
+        resets = {source.offset_reset for source in sources}
+        states = cluster.partition_states(
+            plan.group_id,
+            topics,
+            plan.topic_ids,
+            offset_reset="earliest" if resets == {"earliest"} else "latest",
+        )
         bytes_max = cluster.record_bytes_max(plan.target_topic) if plan.target_topic else None
         topic_ids = {topic.name: topic.topic_id for topic in topics}
         task = task_plan(plan, topic_ids=topic_ids, record_bytes_max=bytes_max)

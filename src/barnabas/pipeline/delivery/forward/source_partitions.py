@@ -62,7 +62,9 @@ class SourcePartitions:
         ]
         states = [
             state
-            for state in self._cluster.partition_states(self._plan.group_id, new)
+            for state in self._cluster.partition_states(
+                self._plan.group_id, new, offset_reset=offset_reset
+            )
             if (state.topic, state.partition) not in self.positions
         ]
         found = start_positions.decide(states, offset_reset, self._plan.on_trim)

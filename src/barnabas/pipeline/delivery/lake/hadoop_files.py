@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from barnabas.pipeline.delivery.driver import spark_internals
 from barnabas.pipeline.delivery.driver.spark_library import SparkSession
 
 
@@ -9,8 +10,8 @@ class HadoopFiles:
     """Reads and writes small files through Spark's Hadoop libraries."""
 
     def __init__(self, session: SparkSession) -> None:
-        self._jvm: Any = session._jvm
-        self._conf: Any = session._jsc.hadoopConfiguration()
+        self._jvm: Any = spark_internals.jvm(session)
+        self._conf: Any = spark_internals.hadoop_configuration(session)
 
     def exists(self, name: str) -> bool:
         """True when there is a file or a directory of this name."""

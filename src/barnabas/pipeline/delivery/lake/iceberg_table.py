@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from barnabas.pipeline.connect.connectors.spark_sink import ICEBERG, SparkSinkSettings
 from barnabas.pipeline.data.connect_errors import DataError
+from barnabas.pipeline.delivery.driver import spark_internals
 from barnabas.pipeline.delivery.driver.spark_library import SparkSession, pyspark
 
 _WIDENED: Final = ("byte", "short")
@@ -29,10 +30,12 @@ def exists(session: SparkSession, path: str) -> bool:
 
 def prepare(session: SparkSession, settings: SparkSinkSettings, columns: dict[str, Any]) -> None:
     """Create the table if there is none. Raises DataError when it has other columns."""
-    jvm: Any = session._jvm
+    jvm: Any = spark_internals.jvm(session)
     if not exists(session, settings.path):
         rows: Any = session.createDataFrame([], pyspark("sql.types").StructType.fromJson(columns))
-        schema = jvm.org.apache.iceberg.spark.SparkSchemaUtil.convert(rows._jdf.schema())
+        schema = jvm.org.apache.iceberg.spark.SparkSchemaUtil.convert(
+            spark_internals.java_schema(rows)
+        )
         parts = jvm.org.apache.iceberg.PartitionSpec.builderFor(schema)
         for name in settings.partition_by:
             parts = parts.identity(name)
@@ -43,8 +46,8 @@ def prepare(session: SparkSession, settings: SparkSinkSettings, columns: dict[st
 
 def _tables(session: SparkSession) -> Any:
     """Return Iceberg's tables without a catalog."""
-    jvm: Any = session._jvm
-    configuration: Any = session._jsc.hadoopConfiguration()
+    jvm: Any = spark_internals.jvm(session)
+    configuration: Any = spark_internals.hadoop_configuration(session)
     return jvm.org.apache.iceberg.hadoop.HadoopTables(configuration)
 
 

@@ -17,6 +17,7 @@ from barnabas.pipeline.connect.connectors.spark_sink import (
     TABLE_FORMATS,
     SparkSinkSettings,
 )
+from barnabas.pipeline.delivery.driver import spark_internals
 from barnabas.pipeline.delivery.driver.spark_library import SparkSession
 from barnabas.pipeline.delivery.lake import iceberg_table
 from barnabas.pipeline.delivery.lake.lake_positions import DONE, PLANNED
@@ -50,8 +51,8 @@ def mark_done(session: SparkSession, files: SmallFiles, settings: SparkSinkSetti
 def newest_batch(session: SparkSession, settings: SparkSinkSettings, query_id: str) -> int:
     """Return the newest batch of a query in a table, -1 without one."""
     if settings.format == DELTA:
-        logs: Any = session._jvm.org.apache.spark.sql.delta.DeltaLog
-        log = logs.forTable(session._jsparkSession, settings.path)
+        logs: Any = spark_internals.jvm(session).org.apache.spark.sql.delta.DeltaLog
+        log = logs.forTable(spark_internals.java_session(session), settings.path)
         return int(log.startTransaction().txnVersion(query_id))
     if not iceberg_table.exists(session, settings.path):
         return -1

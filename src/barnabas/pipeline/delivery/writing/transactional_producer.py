@@ -99,21 +99,25 @@ class ProducerCache(KeptProducers[TransactionalProducer]):
 
 
 PRODUCERS: Final = ProducerCache()
-_READERS: Final[dict[tuple[str, str], Consumer]] = {}
+_READERS: Final[dict[tuple[str, str, bool], Consumer]] = {}
 
 
-def offset_reader(group_id: str, properties: Mapping[str, Any]) -> Consumer:
-    """Return the consumer of this worker that reads a group's offsets; it joins no group.
+def offset_reader(
+    group_id: str, properties: Mapping[str, Any], *, is_stable: bool = True
+) -> Consumer:
+    """Return the consumer of this process that reads a group's offsets; it joins no group.
 
-    With read_committed the broker answers after open transactions on the offsets have ended.
+    When the offsets shall be stable the broker answers after open transactions on them have ended,
+    which takes `transaction.timeout.ms` when the worker of one was killed. Otherwise it answers at
+    once with the offsets before those transactions.
     """
-    key = (str(properties.get("bootstrap.servers")), group_id)
+    key = (str(properties.get("bootstrap.servers")), group_id, is_stable)
     reader = _READERS.get(key)
     if reader is None:
         settings = {
             **properties,
             "group.id": group_id,
-            "isolation.level": "read_committed",
+            "isolation.level": "read_committed" if is_stable else "read_uncommitted",
             "enable.auto.commit": False,
             "logger": QUIET,
         }

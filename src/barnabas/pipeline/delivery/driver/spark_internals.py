@@ -1,0 +1,163 @@
+"""The parts of Spark 4.0 that the driver uses and that are not its public interface.
+
+The objects of the JVM behind a session, a DataFrame and a query; the JVM's process and its end; the
+directory of artifacts. Other modules of the driver take these objects from here and use the public
+methods of their classes in Spark. `spark/python_daemon.py` does the same in the process of Spark's
+Python daemon. Before another version of PySpark is allowed, compare it with these two files.
+"""
+
+import contextlib
+import subprocess
+from pathlib import Path
+from typing import Any, Final
+
+from barnabas.pipeline.delivery.driver.spark_library import (
+    DataFrame,
+    SparkSession,
+    StreamingQuery,
+    pyspark,
+)
+
+_EXIT_TIMEOUT_S: Final = 30.0
+_ARTIFACTS: Final = "org.apache.spark.sql.artifact.ArtifactManager$"
+_ARTIFACTS_ROOT: Final = "artifactRootDirectory"
+_ARTIFACTS_ARE_SET: Final = "bitmap$0"
+
+
+def jvm(session: SparkSession) -> Any:
+    """Return the classes of the driver JVM, by package."""
+    return session._jvm
+
+
+def java_session(session: SparkSession) -> Any:
+    """Return the session in the JVM."""
+    return session._jsparkSession
+
+
+def hadoop_configuration(session: SparkSession) -> Any:
+    """Return Hadoop's configuration of the session."""
+    return session._jsc.hadoopConfiguration()
+
+
+def analyzed_plan(frame: DataFrame) -> Any:
+    """Return the analyzed logical plan of a frame."""
+    return frame._jdf.queryExecution().analyzed()
+
+
+def java_schema(frame: DataFrame) -> Any:
+    """Return the schema of a frame in the JVM."""
+    return frame._jdf.schema()
+
+
+def is_instance(frame: DataFrame, name: str, value: Any) -> bool:
+    """True when an object of the JVM is of a class, which has its full name."""
+    return bool(frame.sparkSession._jvm.py4j.reflection.TypeUtil.isInstanceOf(name, value))
+
+
+def recent_progress(query: StreamingQuery) -> Any:
+    """Return the newest reports of a query, oldest first, as objects of the JVM."""
+    return query._jsq.recentProgress()
+
+
+def new_context(configuration: Any, directory: Path) -> Any:
+    """Return the context of this process, in a JVM that keeps its artifacts below a directory."""
+    context = pyspark().SparkContext.getOrCreate(configuration)
+    _place_artifacts(context._jvm, directory)
+    # The JVM keeps a connection to it: its end would be a trace on standard error.
+    context._accumulatorServer.handle_error = _ignore
+    return context
+
+
+def _ignore(request: object, address: object) -> None:
+    """Take an error of a connection, which the one who uses the connection reports."""
+
+
+def _place_artifacts(machine: Any, directory: Path) -> None:
+    """Have the sessions of a JVM keep the files that users add below a directory.
+
+    Spark 4.0.0 makes it in the working directory, as `artifacts`, and removes it when the JVM ends:
+    a JVM that is killed leaves it there. No property changes that (SPARK-52396), so the value is
+    set before the session reads it.
+    """
+    with contextlib.suppress(Exception):  # a version of Spark without these fields has no need
+        loader = machine.java.lang.Thread.currentThread().getContextClassLoader()
+        manager = loader.loadClass(_ARTIFACTS)
+        fields = [manager.getDeclaredField(each) for each in (_ARTIFACTS_ROOT, _ARTIFACTS_ARE_SET)]
+        utils = machine.org.apache.spark.util.Utils
+        root = utils.createTempDir(str(directory), "artifacts").toPath()
+        for field, value in zip(fields, (root, True), strict=True):
+            field.setAccessible(True)
+            field.set(None, value)
+
+
+class DriverJvm:
+    """The driver JVM of a session. The one of spark-submit ends after this process."""
+
+    def __init__(self, session: SparkSession) -> None:
+        self._session = session
+        self._context: Any = session.sparkContext
+        self._gateway: Any = self._context._gateway
+        self._process: subprocess.Popen[bytes] | None = getattr(self._gateway, "proc", None)
+
+    def is_alive(self) -> bool:
+        """True while the JVM runs and its session is open."""
+        if self._has_ended():
+            return False
+        try:
+            return not java_session(self._session).sparkContext().isStopped()
+        except Exception:
+            return False
+
+    def stop(self) -> bool:
+        """Stop the session and its JVM; return True when the JVM has ended by itself in time.
+
+        The next session of this process is a new one, also after the JVM was killed.
+        """
+        if not self._has_ended():
+            with contextlib.suppress(Exception):
+                self._session.stop()
+        self._forget_session()
+        if self._process is None:
+            return False
+        self._forget_gateway()
+        return self._ended_in_time(self._process)
+
+    def _has_ended(self) -> bool:
+        return self._process is not None and self._process.poll() is not None
+
+    def _forget_session(self) -> None:
+        """Do what `SparkSession.stop` does, and does not do when the JVM is gone."""
+        self._context._jsc = None
+        server = self._context._accumulatorServer
+        if server is not None:
+            self._context._accumulatorServer = None
+            server.shutdown()
+        classes = pyspark("sql").SparkSession
+        classes._instantiatedSession = None
+        classes._activeSession = None
+        pyspark("sql").SQLContext._instantiatedContext = None
+        context = pyspark().SparkContext
+        with context._lock:
+            context._active_spark_context = None
+
+    def _forget_gateway(self) -> None:
+        """Let the next session start a JVM, and close the connections to this one."""
+        with contextlib.suppress(Exception):
+            self._gateway.shutdown()
+        self._gateway._gateway_client.close()  # also those of other threads
+        context = pyspark().SparkContext
+        context._gateway = None
+        context._jvm = None
+
+    @staticmethod
+    def _ended_in_time(process: "subprocess.Popen[bytes]") -> bool:
+        """Wait for the JVM, which ends when its input is closed; kill one that does not."""
+        if process.stdin is not None:
+            process.stdin.close()
+        try:
+            process.wait(_EXIT_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+            return False
+        return True
