@@ -213,6 +213,28 @@ def test_schema_and_user_of_the_address_are_used(db: PostgresServer):
     assert db.run("SELECT * FROM other.t") == [(1, "a")]
 
 
+@pytest.mark.parametrize("props", [{}, {"query": "SELECT * FROM p WHERE id > 0"}])
+def test_column_that_is_added_changed_or_dropped_is_in_the_next_query(
+    db: PostgresServer, props: dict[str, str]
+):
+    db.run("CREATE TABLE p (id int, x int)", "INSERT INTO p VALUES (1, 2)")
+    task = source(db, mode="bulk", **props)
+
+    def values() -> list[tuple[Any, ...]]:
+        """Query more often than a driver does before it prepares the statement."""
+        for _ in range(12):
+            (found,) = task.poll()
+        return [(field.name, found.value.get(field.name)) for field in found.value_schema.fields]
+
+    assert values() == [("id", 1), ("x", 2)]
+    db.run("ALTER TABLE p ADD COLUMN name text DEFAULT 'a'")
+    assert values() == [("id", 1), ("x", 2), ("name", "a")]
+    db.run("ALTER TABLE p ALTER COLUMN x TYPE text")
+    assert values() == [("id", 1), ("x", "2"), ("name", "a")]
+    db.run("ALTER TABLE p DROP COLUMN name")
+    assert values() == [("id", 1), ("x", "2")]
+
+
 def test_task_that_is_stopped_within_a_query_leaves_no_transaction(db: PostgresServer):
     db.run("CREATE TABLE p (id int)", "INSERT INTO p VALUES (1), (2), (3)")
     task = source(db, mode="bulk", batch_max_rows="1")

@@ -118,7 +118,8 @@ class PostgresDatabase(ServerDatabase):
         """Return the columns of a query in brackets or a table; the required ones are NOT NULL."""
         statement = f"SELECT * FROM {source} LIMIT 0"
         with _errors(statement):
-            cursor = self._connection.execute(statement.encode(), ())
+            # A plan that is kept fails after an ALTER TABLE, and the driver would keep one soon.
+            cursor = self._connection.execute(statement.encode(), (), prepare=False)
         result = cursor.pgresult
         names = [column.name for column in cursor.description or ()]
         types = [
@@ -137,7 +138,8 @@ class PostgresDatabase(ServerDatabase):
     def fetch(self, statement: str, parameters: Parameters = ()) -> list[Any]:
         """Run a query and return all rows."""
         with _errors(statement):
-            return self._connection.execute(statement.encode(), parameters).fetchall()
+            found = self._connection.execute(statement.encode(), parameters, prepare=False)
+            return found.fetchall()
 
     def rows(self, statement: str, parameters: Parameters, size: int) -> Iterator[Sequence[Any]]:
         """Run a query and yield its rows, from a cursor of the server in one transaction."""
