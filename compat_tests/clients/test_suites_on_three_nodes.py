@@ -20,10 +20,9 @@ pytestmark = pytest.mark.timeout(600)
 KGO_RECORDS = 10_000
 JAVA_RECORDS = 2000
 TIMEOUT_S = 500.0
-KGO_TESTS = "TestTxn|TestGroup|TestPause|TestConsume|TestDirect|TestClient_ProduceLarge"
+KGO_TESTS = "TestTxn|TestGroup|TestPause|TestConsume|TestDirect|TestClient_ProduceLarge|Test848"
 
-# Not its tests of the admin client: one fails when a broker does not know a new topic yet.
-KAFKA_PYTHON_TESTS = "consumer_integration or producer_integration"
+KAFKA_PYTHON_TESTS = "consumer_integration or producer_integration or admin_integration"
 
 
 @pytest.fixture(scope="module")

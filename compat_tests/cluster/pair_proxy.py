@@ -63,6 +63,7 @@ class PairProxy:
         self._routes = routes
         self._rules: dict[tuple[int, int], Rule] = {}
         self._open: dict[trio.SocketStream, tuple[int, int]] = {}
+        self._lost: set[trio.SocketStream] = set()
         self._token: trio.lowlevel.TrioToken | None = None
         self._scope = trio.CancelScope()
         self._ready = threading.Event()
@@ -100,6 +101,14 @@ class PairProxy:
         """Remove all rules. Silent connections are reset: their bytes are lost."""
         self._call(self._heal)
 
+    def heal_without_resets(self) -> None:
+        """Remove all rules. Connections that were silent stay open and lose all bytes.
+
+        They do so behind a firewall that has forgotten them during the cut.
+        """
+        self._call(self._lose_silent)
+        self._call(self._heal)
+
     def _call(self, action: Callable[[], object]) -> None:
         if self._token is not None:
             self._token.run_sync_soon(action)
@@ -111,6 +120,10 @@ class PairProxy:
         self._changed.set()
         self._changed = trio.Event()
 
+    def _lose_silent(self) -> None:
+        silent = {pair for pair, rule in self._rules.items() if rule.link is Link.SILENT}
+        self._lost |= {stream for stream, pair in self._open.items() if pair in silent}
+
     def _heal(self) -> None:
         for pair, rule in self._rules.items():
             if rule.link is Link.SILENT:
@@ -121,7 +134,7 @@ class PairProxy:
 
     def _reset(self, pair: tuple[int, int]) -> None:
         for stream, of_pair in list(self._open.items()):
-            if of_pair == pair:
+            if of_pair == pair and stream not in self._lost:
                 _close_with_reset(stream)
 
     def _rule(self, pair: tuple[int, int]) -> Rule:
@@ -146,9 +159,10 @@ class PairProxy:
     async def relay(
         self, source: trio.SocketStream, sink: trio.SocketStream, pair: tuple[int, int]
     ) -> None:
-        """Pass bytes on under the pair's rule, until an end closes.
+        """Pass bytes on under the pair's rule until an end closes.
 
-        A delay does not limit the rate: later bytes are in transit meanwhile.
+        The ends of a lost connection stay open. A delay does not limit the rate: later bytes are in
+        transit meanwhile.
         """
         entry, exit_ = trio.open_memory_channel[tuple[float, bytes]](_IN_TRANSIT_MAX)
         async with trio.open_nursery() as nursery:
@@ -156,6 +170,8 @@ class PairProxy:
             with entry, suppress(trio.BrokenResourceError, trio.ClosedResourceError):
                 while data := await source.receive_some(_CHUNK):
                     await entry.send((trio.current_time() + self._rule(pair).delay_s, data))
+            if source in self._lost:
+                await trio.sleep_forever()  # the other end does not notice
 
     async def _deliver(
         self,
@@ -169,7 +185,8 @@ class PairProxy:
                     await self._changed.wait()
                 await trio.sleep_until(due)
                 await trio.sleep(len(data) / self._rule(pair).bytes_per_s)
-                await sink.send_all(data)
+                if sink not in self._lost:
+                    await sink.send_all(data)
 
 
 class _Handler:
@@ -203,6 +220,7 @@ class _Handler:
         finally:
             for stream in (near, far):
                 proxy._open.pop(stream, None)
+                proxy._lost.discard(stream)
                 _close_with_reset(stream)
 
 

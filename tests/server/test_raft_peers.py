@@ -100,7 +100,10 @@ def serving(ranges: dict[int, tuple[int, int]], answer: Message) -> FakeBroker:
 
 
 def with_peers(
-    peer: FakeBroker, test: Callable[[RaftPeers], Any], fetch: FetchRequest | None = None
+    peer: FakeBroker,
+    test: Callable[[RaftPeers], Any],
+    fetch: FetchRequest | None = None,
+    timeout_s: float = 2.0,
 ) -> Core:
     """Run a test with the connections of a replica to a peer; return its core."""
     core = Core()
@@ -108,7 +111,12 @@ def with_peers(
     async def main() -> None:
         async with trio.open_nursery() as nursery:
             await nursery.start(peer.serve)
-            settings = PeerSettings(node_id=OWN_ID, cluster_id=CLUSTER_ID, directory=Path())
+            settings = PeerSettings(
+                node_id=OWN_ID,
+                cluster_id=CLUSTER_ID,
+                directory=Path(),
+                request_timeout_s=timeout_s,
+            )
             parts: Any = core, Addresses(peer.address), settings
             unused: Any = None
             peers = RaftPeers(*parts, disk=unused, clock=Clock(lambda: 0, lambda: 0))
@@ -156,6 +164,23 @@ def test_upkeep_that_cannot_be_encoded_is_not_sent() -> None:
 
     with_peers(peer, test)
     assert found == [None]
+
+
+def test_connection_without_a_response_in_time_is_left() -> None:
+    """As after a cut of the network that has healed: only a new connection gets answers."""
+
+    def answer(request: Message, _: int) -> Message | None:
+        is_join = isinstance(request, AddRaftVoterRequest)
+        return AddRaftVoterResponse() if is_join and peer.connections > 1 else None
+
+    peer = FakeBroker(answer)
+
+    async def test(peers: RaftPeers) -> None:
+        while await peers.send_upkeep(join(), AddRaftVoterResponse) is None:
+            assert peer.connections == 1
+
+    with_peers(peer, test, timeout_s=0.5)
+    assert peer.connections == 2
 
 
 @pytest.mark.parametrize(

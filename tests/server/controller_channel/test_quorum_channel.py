@@ -298,7 +298,7 @@ def test_channel_leaves_a_connection_on_which_no_heartbeat_is_answered(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """As after a cut of the network that has healed: only a new connection gets answers."""
-    monkeypatch.setattr(remote_controller, "_SILENT_S", 0.3)
+    monkeypatch.setattr(remote_controller, "SILENT_S", 0.3)
     broker = FakeBroker(lambda request, _: answer(request))
 
     def answer(request: Any) -> Any:

@@ -27,6 +27,7 @@ from barnabas.server.coordinators.transactions.marker_sender import MarkerSender
 from barnabas.server.coordinators.transactions.verification_client import VerificationClient
 from barnabas.server.coordinators.transactions.verification_guards import Guards
 from barnabas.testing import Node
+from tests.client.harness import FakeBroker, eventually
 from tests.server.coordinators.coordinator_world import Asked, run
 
 HERE, OTHER, THIRD, NOBODY = 1, 2, 3, -1
@@ -432,10 +433,11 @@ def broker_at(port: int, *, fenced: bool = False) -> Any:
 def with_requests(
     brokers: dict[int, Any], test: Callable[[BrokerRequests], Awaitable[None]]
 ) -> None:
+    brokers.setdefault(HERE, broker_at(1))
     image: Any = SimpleNamespace(brokers=brokers)
 
     async def main() -> None:
-        requests = BrokerRequests("broker-1-test", "PLAINTEXT", lambda: image)
+        requests = BrokerRequests(HERE, "test", "PLAINTEXT", lambda: image)
         with trio.fail_after(60):
             async with trio.open_nursery() as nursery:
                 await nursery.start(requests.run)
@@ -468,7 +470,8 @@ def test_request_to_a_broker_that_is_gone_is_a_network_exception(node: Node) -> 
     with_requests({OTHER: broker_at(1), THIRD: broker_at(node.port, fenced=True)}, test)
 
 
-def test_request_to_a_broker_ends_when_the_broker_is_fenced() -> None:
+@pytest.mark.parametrize("fenced", [OTHER, HERE])
+def test_request_to_a_broker_ends_when_one_of_the_two_is_fenced(fenced: int) -> None:
     brokers: dict[int, Any] = {}
 
     async def test(requests: BrokerRequests) -> None:
@@ -485,9 +488,34 @@ def test_request_to_a_broker_ends_when_the_broker_is_fenced() -> None:
             requests.follow_metadata()
             await trio.sleep(0.05)
             assert codes == []
-            brokers[OTHER].fenced = True
+            brokers[fenced].fenced = True
             requests.follow_metadata()
         assert codes == [NETWORK]
         await silent[0].aclose()
+
+    with_requests(brokers, test)
+
+
+@pytest.mark.parametrize("fenced", [OTHER, HERE])
+def test_connection_that_was_silent_is_not_used_again_after_the_fence(fenced: int) -> None:
+    """As after a cut of the network that has healed: only a new connection gets answers."""
+    broker = FakeBroker(lambda request, _: answer(request))
+    brokers: dict[int, Any] = {}
+
+    def answer(request: Any) -> WriteTxnMarkersResponse | None:
+        is_markers = isinstance(request, WriteTxnMarkersRequest)
+        return WriteTxnMarkersResponse() if is_markers and broker.connections > 1 else None
+
+    async def test(requests: BrokerRequests) -> None:
+        async with trio.open_nursery() as nursery:
+            brokers[OTHER] = broker_at((await nursery.start(broker.serve)).port)
+            nursery.start_soon(failure, requests, OTHER)
+            await eventually(lambda: len(broker.requests) > 1)  # after ApiVersions
+            for is_fenced in (True, False):
+                brokers[fenced].fenced = is_fenced
+                requests.follow_metadata()
+            response = await requests.ask(OTHER, WriteTxnMarkersRequest(), WriteTxnMarkersResponse)
+            assert response == WriteTxnMarkersResponse()
+            nursery.cancel_scope.cancel()
 
     with_requests(brokers, test)

@@ -21,6 +21,7 @@ from barnabas.server.api.context import AnyContext
 from barnabas.server.api.embedded_requests import is_not_controller
 from barnabas.server.api.envelopes import unwrap, wrap
 from barnabas.server.controller_channel.controller_channel import expect
+from barnabas.server.peer_times import CONNECT_S, SILENT_S
 
 logger = logging.getLogger(__name__)
 
@@ -38,14 +39,6 @@ _LANES: Final = {
 """The connections for the broker's own requests, by api key; all others share one."""
 
 _RECONNECT_BACKOFF_S: Final = 0.05
-_CONNECT_S: Final = 2.0
-
-_SILENT_S: Final = 3.0
-"""Heartbeats without an answer for so long show connections that a cut of the network has broken.
-
-Their sender gives each one up after a shorter time. TCP repeats its bytes less and less often, so
-that a new connection is there many seconds before the old one works again.
-"""
 
 
 class RemoteController:
@@ -65,7 +58,7 @@ class RemoteController:
             (address,),
             client_id=client_id,
             request_timeout_s=request_timeout_s,
-            connect_timeout_s=min(_CONNECT_S, request_timeout_s),
+            connect_timeout_s=min(CONNECT_S, request_timeout_s),
             reconnect_backoff_s=_RECONNECT_BACKOFF_S,
             reconnect_backoff_max_s=_RECONNECT_BACKOFF_S,
         )
@@ -134,12 +127,13 @@ class RemoteController:
     def _leave_silent_connections(self) -> None:
         """Open new connections when no heartbeat was answered for some seconds.
 
-        Forwarded requests keep the old one: repeated, a CreateTopics may find its own topic.
+        The sender gives up each heartbeat after a shorter time. Forwarded requests keep the old
+        connection: repeated, a CreateTopics may find its own topic.
         """
         now = tasks.current_time()
         if self._unanswered_since is None:
             self._unanswered_since = now
-        if now - self._unanswered_since < _SILENT_S:
+        if now - self._unanswered_since < SILENT_S:
             return
         self._unanswered_since = now
         silent, self._heartbeats_over = self._heartbeats_over, None
@@ -149,7 +143,7 @@ class RemoteController:
         logger.warning(
             "the controller does not answer, connecting again address=%s silent_s=%g age_s=%.1f",
             self.address,
-            _SILENT_S,
+            SILENT_S,
             now - self._connected_at,
         )
         for lane in {*_LANES.values()}:

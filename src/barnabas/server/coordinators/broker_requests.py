@@ -1,7 +1,7 @@
 """Requests of this node's coordinators to other brokers, over the inter-broker listener."""
 
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from barnabas import tasks
 from barnabas.protocol.errors import EncodingError, ErrorCode, KafkaError
@@ -15,19 +15,24 @@ if TYPE_CHECKING:
 
 ResponseT = TypeVar("ResponseT", bound=Message)
 
-_CONNECT_S: Final = 2.0
-
 
 class BrokerRequests:
-    """One connection to each broker for one purpose, which `client_id` names.
+    """One connection of broker `own_id` to each other broker, for one purpose.
 
-    Nothing is imported and no connection is opened before the first request.
+    Nothing is imported and no connection is opened before the first request. The connections to a
+    broker that is fenced are closed, and all when this broker is: after a cut of the network they
+    may be silent for minutes.
     """
 
     def __init__(
-        self, client_id: str, listener_name: str, image: "Callable[[], MetadataImage]"
+        self,
+        own_id: int,
+        purpose: str,
+        listener_name: str,
+        image: "Callable[[], MetadataImage]",
     ) -> None:
-        self._client_id = client_id
+        self._own_id = own_id
+        self._client_id = f"broker-{own_id}-{purpose}"
         self._listener_name = listener_name
         self._image = image
         self._nursery = OpenNursery()
@@ -51,11 +56,15 @@ class BrokerRequests:
         return broker is not None and not broker.fenced and self._listener_name in broker.endpoints
 
     def follow_metadata(self) -> None:
-        """End the requests to brokers that are fenced or gone."""
-        for broker_id, scopes in self._waiting.items():
-            if not self.is_reachable(broker_id):
+        """End the requests to brokers that are fenced or gone, and close the connections."""
+        is_fenced = not self.is_reachable(self._own_id)
+        for broker_id, scopes in tuple(self._waiting.items()):
+            if is_fenced or not self.is_reachable(broker_id):
                 for scope in scopes:
                     scope.cancel()
+                if self._pool is not None:
+                    self._pool.close_lane(str(broker_id))
+                del self._waiting[broker_id]
 
     async def ask(
         self, broker_id: int, request: Message, response_type: type[ResponseT]
@@ -71,7 +80,8 @@ class BrokerRequests:
         with tasks.cancel_scope() as scope:
             waiting.add(scope)
             try:
-                connection = await self._connections().connection(self._address(broker_id))
+                address = self._address(broker_id)
+                connection = await self._connections().connection(address, str(broker_id))
                 return await connection.ask(request, response_type)
             except (ClientError, EncodingError) as error:
                 raise KafkaError(ErrorCode.NETWORK_EXCEPTION, str(error)) from error
@@ -90,12 +100,17 @@ class BrokerRequests:
     def _connections(self) -> "ConnectionPool":
         from barnabas.client.client_config import ClientConfig
         from barnabas.client.connection_pool import ConnectionPool
+        from barnabas.server.peer_times import CONNECT_S, COORDINATOR_REQUEST_S
 
         nursery = self._nursery.current
         if nursery is None:
             raise KafkaError(ErrorCode.NETWORK_EXCEPTION, "the node stops")
         if self._pool is None:
-            self._pool = ConnectionPool(
-                ClientConfig((), client_id=self._client_id, connect_timeout_s=_CONNECT_S), nursery
+            config = ClientConfig(
+                (),
+                client_id=self._client_id,
+                connect_timeout_s=CONNECT_S,
+                request_timeout_s=COORDINATOR_REQUEST_S,
             )
+            self._pool = ConnectionPool(config, nursery)
         return self._pool

@@ -54,6 +54,7 @@ from barnabas.server.quorum.raft_shell import RaftShell
 from barnabas.server.quorum.registration_retries import ControllerRegistration
 
 if TYPE_CHECKING:
+    from barnabas.server.quorum.follower_offsets import FollowerOffsets
     from barnabas.server.quorum.voter_changes_shell import VoterChanges
 
 logger = logging.getLogger(__name__)
@@ -117,7 +118,7 @@ class Quorum:
             self._machine,
             clock=self.clock,
             wake=self.raft.wake,
-            wait_applied=self.raft.wait_applied,
+            wait_applied=self._wait_applied,
         )
         self._is_published = False
         self._is_caught_up = tasks.event()
@@ -141,6 +142,19 @@ class Quorum:
             listener_name=self._setup.config.controller_listener_names[0],
             clock=self.clock,
         )
+
+    @cached_property
+    def followers(self) -> "FollowerOffsets":
+        """The offsets that followers have applied, by the fetches that this leader gets."""
+        from barnabas.server.quorum.follower_offsets import FollowerOffsets
+
+        return FollowerOffsets()
+
+    async def _wait_applied(self) -> None:
+        """Return when the active brokers have applied what is committed, or after a moment."""
+        others = self._machine.image.active_brokers - {self._setup.node_id}
+        if others:
+            await self.followers.wait(self.core.high_watermark, others)
 
     @property
     def cluster_id(self) -> str:

@@ -35,6 +35,7 @@ from barnabas.server.open_nursery import OpenNursery
 from barnabas.server.quorum.rare_log import PeerFailures, RareLog
 
 if TYPE_CHECKING:
+    from barnabas.client.broker_connection import BrokerConnection
     from barnabas.client.connection_pool import ConnectionPool
     from barnabas.client.failures import Address
     from barnabas.cluster.quorum.voter_upkeep import UpkeepRequest
@@ -230,17 +231,21 @@ class RaftPeers:
             ) from None
 
     async def _send(self, address: "Address", request: Message, answer: type[R]) -> R:
-        """Send a request and return its response.
+        """Send a request and return its response; a connection without one in time is closed.
 
         Raises ClientError, and EncodingError when the peer's versions cannot carry the request.
         """
         from barnabas.client.failures import BrokerSilentError
 
         timeout_s = self._settings.request_timeout_s
-        with tasks.move_on_after(timeout_s):
+        deadline = tasks.current_time() + timeout_s
+        connection: BrokerConnection | None = None
+        with tasks.move_on_at(deadline):
             connection = await self._connections().connection(address)
-            return await connection.ask(request, answer, timeout_s=timeout_s)
-        raise BrokerSilentError(address, f"no response within {timeout_s:g} s")
+        if connection is None:
+            raise BrokerSilentError(address, f"no connection within {timeout_s:g} s")
+        left_s = deadline - tasks.current_time()
+        return await connection.ask(request, answer, timeout_s=left_s)
 
     def _connections(self) -> "ConnectionPool":
         if self._pool is None:

@@ -35,7 +35,6 @@ from barnabas.protocol.batches.batch_building import build_batch
 from barnabas.protocol.batches.record_decoding import Record
 from barnabas.protocol.errors import ErrorCode, KafkaError, ProtocolError
 from barnabas.server.node_failures import DisksLostError
-from barnabas.server.quorum.follower_offsets import FollowerOffsets
 from barnabas.server.quorum.quorum_files import write_quorum_state
 
 if TYPE_CHECKING:
@@ -117,7 +116,6 @@ class RaftShell:
         self._woken = tasks.event()
         self._settled = tasks.event()
         self._moved = tasks.event()
-        self._followers = FollowerOffsets()
 
     def start(self) -> None:
         """Start the core; a single voter becomes the leader at once."""
@@ -187,14 +185,6 @@ class RaftShell:
             if not core.is_leader or core.epoch != entry.epoch:
                 raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "The leader is another node")
             await self._moved.wait()
-
-    async def wait_applied(self) -> None:
-        """Return when the active brokers have applied what is committed, or after a moment.
-
-        Brokers that do not fetch from this replica at the moment are not waited for.
-        """
-        brokers = self._machine.image.active_brokers - {self._core.local.key.id}
-        await self._followers.wait(self._core.high_watermark, brokers)
 
     # Effects
 
@@ -317,14 +307,6 @@ class RaftShell:
         It is delayed until there are records or a higher high watermark, as long as the replica
         permits.
         """
-        if request.replica.id not in self._machine.image.brokers:
-            return await self._answer_fetch(request, limits)
-        with self._followers.fetching(request.replica.id, limits.high_watermark):
-            return await self._answer_fetch(request, limits)
-
-    async def _answer_fetch(
-        self, request: FetchRequest, limits: "FetchLimits"
-    ) -> tuple[FetchResponse, bytes]:
         deadline = tasks.current_time() + limits.max_wait_ms / 1000
         while True:
             moved = self._moved

@@ -19,6 +19,7 @@ from barnabas.config.subscriptions import ConfigSubscriptions
 from barnabas.protocol.errors import EncodingError, ProtocolError
 from barnabas.protocol.messages.fetch import FetchRequest, FetchResponse
 from barnabas.protocol.messages.list_offsets import ListOffsetsResponse
+from barnabas.server.peer_times import CONNECT_S, SILENT_S
 
 logger = logging.getLogger(__name__)
 
@@ -50,12 +51,6 @@ def inter_broker_version(versions: _Versions, metadata_version: int) -> int:
 
 class LeaderUnknownError(Exception):
     """The metadata has no address for the leader."""
-
-
-_SILENT_S: Final = 3.0
-"""A follower leaves a connection that is silent for so long beyond its wait for records."""
-
-_CONNECT_S: Final = 2.0
 
 
 class FetcherTask:
@@ -202,9 +197,8 @@ class FetcherTask:
         return ClientConfig(
             (address,),
             client_id=f"broker-{config.node_id}-fetcher-{self._key.number}",
-            # After a cut of the network, a new connection is there long before TCP repeats itself.
-            request_timeout_s=min(timeout_s, wait_s + _SILENT_S),
-            connect_timeout_s=min(timeout_s, _CONNECT_S),
+            request_timeout_s=min(timeout_s, wait_s + SILENT_S),
+            connect_timeout_s=min(timeout_s, CONNECT_S),
             # The system's own choice grows with the traffic, and takes less CPU than the default.
             receive_buffer_bytes=config.get_int(_BUFFER) if _BUFFER in config.static else -1,
         )

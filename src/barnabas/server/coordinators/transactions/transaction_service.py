@@ -107,7 +107,8 @@ class TransactionCoordinator(CoordinatorService["TransactionPartition"]):
 
     def _requests_for(self, purpose: str) -> BrokerRequests:
         return BrokerRequests(
-            f"broker-{self._replicas.broker_id}-{purpose}",
+            self._replicas.broker_id,
+            purpose,
             self._config().inter_broker_listener_name,
             lambda: self._metadata.image,
         )

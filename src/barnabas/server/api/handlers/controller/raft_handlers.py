@@ -4,6 +4,7 @@ They come through the controller listener (KIP-595). The node's Raft core decide
 name the leader of the epoch and its address.
 """
 
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 from barnabas.cluster.metadata.image import Endpoint
@@ -64,7 +65,10 @@ async def fetch(ctx: "RequestContext[Quorum]", request: FetchRequest) -> FetchRe
     """Answer a replica that fetches the metadata log."""
     quorum = ctx.services
     message, limits = raft_wire.read_fetch_request(request, quorum.cluster_id)
-    response, records = await quorum.raft.answer_fetch(message, limits)
+    is_broker = message.replica.id in quorum.image.brokers
+    follower = quorum.followers.fetching(message.replica.id, limits.high_watermark)
+    with follower if is_broker else nullcontext():
+        response, records = await quorum.raft.answer_fetch(message, limits)
     leader = quorum.addresses.leader_state()
     return raft_wire.fetch_response(response, records, quorum.core.log.start_offset, leader)
 
