@@ -148,7 +148,7 @@ def play(session: Session) -> None:
             session.synced(plain, min(cut, session.promised(PLAIN_TOPIC, 1 << 60).synced_to))
             plain.truncate_to(cut)
             session._sequences = {
-                each: entry.last_sequence + 1 for each, entry in plain.producers.producers.items()
+                each.producer_id: each.last_sequence + 1 for each in plain.producers.entries()
             }
 
 
@@ -192,7 +192,7 @@ def check_plain(session: Session, log: PartitionLog, event: int) -> None:
         [(_, header)] = iter_batches(data)
         if header.producer_id >= 0 and not header.is_control:
             sequences[header.producer_id] = header.last_sequence
-    known = {each: entry.last_sequence for each, entry in log.producers.producers.items()}
+    known = {entry.producer_id: entry.last_sequence for entry in log.producers.entries()}
     assert {each: known.get(each) for each in sequences} == sequences
     for aborted in log.aborted_transactions(log.log_start_offset, log.log_end_offset):
         data = dict(batches)[aborted.last_offset]

@@ -95,8 +95,7 @@ class Partition:
         self.aborted: list[AbortedTxn] = []
 
     def is_in_transaction(self, producer: Producer) -> bool:
-        entry = self.state.producers.get(producer[0])
-        return entry is not None and entry.txn_first_offset >= 0 and entry.epoch == producer[1]
+        return self.state.is_in_transaction(*producer)
 
     def append(self, producer: Producer, sequence: int, value: Value) -> None:
         offset = len(self.entries)
@@ -110,7 +109,7 @@ class Partition:
 
     def mark(self, markers: SendMarkers, coordinator_epoch: int) -> None:
         producer = markers.producer_id, markers.producer_epoch
-        entry = self.state.producers.get(producer[0])
+        entry = self.state.find(producer[0])
         if markers.transaction_version >= 2 and entry is not None:
             is_late = producer[1] == entry.epoch and entry.txn_first_offset >= 0
             if is_late or producer[1] < entry.epoch:
@@ -380,7 +379,7 @@ class Simulation(FaultyWorld):
                     and is_v2
                     and sequence
                     and number != OFFSETS
-                    and producer[0] not in partition.state.producers
+                    and partition.state.find(producer[0]) is None
                 ):
                     code = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
                 if code is ErrorCode.NONE:

@@ -186,7 +186,7 @@ def test_cleaner_keeps_the_empty_last_batch_of_a_producer(log) -> None:
     for file in Path(log.directory).glob("*.snapshot"):
         file.unlink()
     again = reopen(log, recover=True)
-    assert again.producers.producers[7].last_sequence == 5
+    assert again.producers.find(7).last_sequence == 5
     put(again, b"k", b"next", producer=(7, 2, 6))
     put(again, b"l", b"next", producer=(7, 2, 7))
     fill_up(again)
@@ -374,15 +374,15 @@ def test_compacted_log_gives_the_same_table_as_an_uncompacted_one(steps, tmp_pat
     originals = {record.offset: record for record in records(plain)}
     assert all(originals[record.offset] == record for record in records(log))
     assert table(committed(log)) == table(committed(plain))
-    assert {p: e.last_sequence for p, e in log.producers.producers.items()} == {
-        p: e.last_sequence for p, e in plain.producers.producers.items()
+    assert {e.producer_id: e.last_sequence for e in log.producers.entries()} == {
+        e.producer_id: e.last_sequence for e in plain.producers.entries()
     }
     for file in Path(log.directory).glob("*.snapshot"):
         file.unlink()
     again = reopen(log, recover=True)
     assert records(again) == records(log)
-    assert {p: e.last_sequence for p, e in again.producers.producers.items()} == {
-        p: e.last_sequence for p, e in plain.producers.producers.items()
+    assert {e.producer_id: e.last_sequence for e in again.producers.entries()} == {
+        e.producer_id: e.last_sequence for e in plain.producers.entries()
     }
     assert again.last_stable_offset == plain.last_stable_offset
     log.volume.unlock()
@@ -432,7 +432,7 @@ def test_swap_killed_at_any_rename_leaves_the_old_or_the_new_segments(
         again = reopen(victim, recover=True)
         assert table(records(again)) == expected, allowed
         assert again.log_end_offset == log.log_end_offset
-        assert again.producers.producers[5].last_sequence == 59
+        assert again.producers.find(5).last_sequence == 59
         assert not list((copy / "t-0").glob("*.swap"))
         victim.volume.unlock()
         if finished:

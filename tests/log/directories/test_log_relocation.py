@@ -86,7 +86,7 @@ def test_move_of_a_log_written_meanwhile_copies_all_records(manager) -> None:
         assert read_values(again)[: len(values)] == values
         assert again.log_end_offset == 175
         assert again.topic_id == TOPIC_ID
-        assert again.producers.producers[6].last_sequence == 174
+        assert again.producers.find(6).last_sequence == 174
 
 
 def test_start_after_a_kill_checks_unsynced_bytes_of_a_moved_log(manager) -> None:

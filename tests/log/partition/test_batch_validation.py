@@ -172,7 +172,7 @@ def test_follower_appends_batches_unchanged(log, tmp_path) -> None:
     other.append_as_follower(data, now_ms=NOW_MS)
     assert other.read(0, 1000, upper_bound=3).read() == data
     assert other.epochs.entries == log.epochs.entries
-    assert other.producers.producers[1].last_sequence == 0
+    assert other.producers.find(1).last_sequence == 0
     with pytest.raises(KafkaError) as raised:
         other.append_as_follower(data, now_ms=NOW_MS)
     assert raised.value.code is ErrorCode.OFFSET_OUT_OF_RANGE

@@ -129,7 +129,7 @@ def test_damaged_snapshot_is_removed_and_producers_are_read_from_batches(
         file.write_bytes(content)
     again = reopen(log, recover=False)
     assert "removing damaged producer snapshot" in caplog.text
-    assert again.producers.producers[5].last_sequence == 59
+    assert again.producers.find(5).last_sequence == 59
     is_whole(again)
 
 
@@ -308,7 +308,7 @@ def test_damaged_transaction_index_after_a_clean_stop_is_rebuilt(tmp_path, caplo
     indexes[1].write_bytes(indexes[1].read_bytes()[:-1])
     again = reopen(log, recover=False)
     assert again.aborted_transactions(0, 99) == before
-    assert again.producers.producers[9].last_sequence == 5
+    assert again.producers.find(9).last_sequence == 5
     assert f"rebuilding transaction index segment={indexes[1].with_suffix('.log')}" in caplog.text
 
 

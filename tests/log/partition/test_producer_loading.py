@@ -44,7 +44,7 @@ def test_torn_batch_after_a_clean_stop_is_cut_and_not_applied(log, torn) -> None
         file.write(torn)
     again = reopen(log, recover=True)
     assert read_values(again) == [b"%d" % number for number in range(20)]
-    assert again.producers.producers[5].last_sequence == 19
+    assert again.producers.find(5).last_sequence == 19
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -73,7 +73,7 @@ def test_producer_state_after_any_kill_equals_a_full_replay(log, seed) -> None:
 
 
 def write_transactions(log: PartitionLog, chance: random.Random) -> None:
-    sequences = {pid: entry.last_sequence + 1 for pid, entry in log.producers.producers.items()}
+    sequences = {entry.producer_id: entry.last_sequence + 1 for entry in log.producers.entries()}
     for _ in range(chance.randrange(30)):
         pid = chance.choice([7, 8, 9])
         sequence = sequences.get(pid, 0)
@@ -105,6 +105,6 @@ def damage(log: PartitionLog, chance: random.Random) -> None:
 
 
 def known(log: PartitionLog) -> tuple[object, ...]:
-    producers = {pid: entry.last_sequence for pid, entry in log.producers.producers.items()}
+    producers = {entry.producer_id: entry.last_sequence for entry in log.producers.entries()}
     aborted = log.aborted_transactions(0, log.log_end_offset)
     return log.log_end_offset, aborted, producers, log.producers.first_unstable_offset()

@@ -101,7 +101,7 @@ def test_idle_producers_expire_unless_in_a_transaction(log) -> None:
     log.append_as_leader(data, leader_epoch=0, now_ms=NOW_MS)
     assert log.expire_producers(NOW_MS + 999, 1000) == 0
     assert log.expire_producers(NOW_MS + 1000, 1000) == 1
-    assert set(log.producers.producers) == {8}
+    assert [each.producer_id for each in log.producers.entries()] == [8]
     assert send(log, 77).first_offset == 2
 
 
@@ -216,9 +216,9 @@ class Producers:
         elif what == "cut":
             # Truncate to the last segment's start; its producers continue from there.
             log.truncate_to(log.active.base_offset)
-            self.sequences = {p: e.last_sequence + 1 for p, e in log.producers.producers.items()}
-            self.epochs = {p: e.epoch for p, e in log.producers.producers.items()}
-            self.open = {p for p, e in log.producers.producers.items() if e.txn_first_offset >= 0}
+            self.sequences = {e.producer_id: e.last_sequence + 1 for e in log.producers.entries()}
+            self.epochs = {e.producer_id: e.epoch for e in log.producers.entries()}
+            self.open = {e.producer_id for e in log.producers.entries() if e.txn_first_offset >= 0}
         elif what == "bump":
             if pid not in self.open:
                 self.epochs[pid] = self.epochs.get(pid, 0) + 1
@@ -254,7 +254,7 @@ def state_of(log: PartitionLog) -> dict[int, tuple[int, ...]]:
             each.coordinator_epoch,
             each.txn_first_offset,
         )
-        for each in log.producers.producers.values()
+        for each in log.producers.entries()
     }
 
 

@@ -121,8 +121,7 @@ def job_for(chosen: Candidate, limits: Limits, now_ms: int) -> CleanJob:
         now_ms=now_ms,
         bytes_per_second=limits.bytes_per_second,
         producers={
-            entry.producer_id: (entry.last_offset, entry.epoch)
-            for entry in log.producers.producers.values()
+            entry.producer_id: (entry.last_offset, entry.epoch) for entry in log.producers.entries()
         },
         aborted=log.aborted_transactions(log.log_start_offset, chosen.first_uncleanable),
     )

@@ -167,7 +167,7 @@ def _duplicate_of(log: "PartitionLog", header: BatchHeader) -> BatchMetadata | N
     try:
         return producers.check_client_batch(header)
     except KafkaError as error:
-        entry = producers.producers.get(header.producer_id)
+        entry = producers.find(header.producer_id)
         if (
             error.code is not ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
             or entry is None

@@ -6,7 +6,7 @@ A snapshot has only a producer's last batch. So after a restart, the four batche
 from the log when a batch does not continue the sequence.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from struct import Struct
 from typing import Final, NamedTuple
 
@@ -127,15 +127,30 @@ def read_marker(batch: Buffer, header: BatchHeader) -> TransactionMarker | None:
 class ProducerState:
     """The producers of one log, up to `end_offset`."""
 
-    __slots__ = ("_completed", "_ongoing", "end_offset", "producers", "snapshot_offset")
+    __slots__ = ("_completed", "_entries", "_ongoing", "end_offset", "snapshot_offset")
 
     def __init__(self, end_offset: int = 0) -> None:
-        self.producers: dict[int, ProducerEntry] = {}
+        self._entries: dict[int, ProducerEntry] = {}
         self.end_offset = end_offset
         self.snapshot_offset = -1  # where the last snapshot was taken or loaded
         self._ongoing: dict[int, int] = {}  # producer id -> first offset of its open transaction
         # First offset and marker's offset of transactions that ended above the high watermark.
         self._completed: list[tuple[int, int]] = []
+
+    # Queries
+
+    def find(self, producer_id: int) -> ProducerEntry | None:
+        """Return the state of a producer; None when the log knows none."""
+        return self._entries.get(producer_id)
+
+    def entries(self) -> Collection[ProducerEntry]:
+        """Return the states of all producers."""
+        return self._entries.values()
+
+    def is_in_transaction(self, producer_id: int, epoch: int) -> bool:
+        """True when the producer has written into the partition in its present transaction."""
+        entry = self._entries.get(producer_id)
+        return entry is not None and entry.txn_first_offset >= 0 and entry.epoch == epoch
 
     # Checks before an append
 
@@ -145,7 +160,7 @@ class ProducerState:
         Raises KafkaError INVALID_PRODUCER_EPOCH, OUT_OF_ORDER_SEQUENCE_NUMBER, or
         INVALID_TXN_STATE. An unknown producer may start with any sequence (KAFKA-5793).
         """
-        entry = self.producers.get(header.producer_id)
+        entry = self._entries.get(header.producer_id)
         if entry is None:
             return None
         epoch, sequence = header.producer_epoch, header.base_sequence
@@ -161,7 +176,7 @@ class ProducerState:
                     f"{sequence} (incoming seq. number), {last} (current end sequence number)",
                 )
         else:
-            self.check_epoch(entry, epoch)
+            self.check_epoch(header.producer_id, epoch)
             if sequence and entry.epoch != NO_EPOCH:
                 raise KafkaError(
                     ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
@@ -176,12 +191,13 @@ class ProducerState:
             )
         return None
 
-    def check_epoch(self, entry: ProducerEntry, epoch: int) -> None:
+    def check_epoch(self, producer_id: int, epoch: int) -> None:
         """Raise INVALID_PRODUCER_EPOCH when the log has a newer epoch of the producer."""
-        if epoch < entry.epoch:
+        entry = self._entries.get(producer_id)
+        if entry is not None and epoch < entry.epoch:
             raise KafkaError(
                 ErrorCode.INVALID_PRODUCER_EPOCH,
-                f"Epoch of producer {entry.producer_id} is {epoch}, which is smaller than the "
+                f"Epoch of producer {producer_id} is {epoch}, which is smaller than the "
                 f"last seen epoch {entry.epoch}",
             )
 
@@ -190,10 +206,10 @@ class ProducerState:
 
         Raises KafkaError INVALID_PRODUCER_EPOCH or TRANSACTION_COORDINATOR_FENCED.
         """
-        entry = self.producers.get(header.producer_id)
+        entry = self._entries.get(header.producer_id)
         if entry is None:
             return
-        self.check_epoch(entry, header.producer_epoch)
+        self.check_epoch(header.producer_id, header.producer_epoch)
         if marker.coordinator_epoch < entry.coordinator_epoch:
             raise KafkaError(
                 ErrorCode.TRANSACTION_COORDINATOR_FENCED,
@@ -206,9 +222,9 @@ class ProducerState:
     def append(self, header: BatchHeader, base_offset: int) -> None:
         """Add a data batch of a producer."""
         producer_id = header.producer_id
-        entry = self.producers.get(producer_id)
+        entry = self._entries.get(producer_id)
         if entry is None:
-            entry = self.producers[producer_id] = ProducerEntry(producer_id)
+            entry = self._entries[producer_id] = ProducerEntry(producer_id)
         entry.add(header, base_offset)
         if header.is_transactional and entry.txn_first_offset < 0:
             entry.txn_first_offset = base_offset
@@ -219,9 +235,9 @@ class ProducerState:
     ) -> AbortedTxn | None:
         """Add a marker. Return the entry for the transaction index, None after a commit."""
         producer_id = header.producer_id
-        entry = self.producers.get(producer_id)
+        entry = self._entries.get(producer_id)
         if entry is None:
-            entry = self.producers[producer_id] = ProducerEntry(producer_id)
+            entry = self._entries[producer_id] = ProducerEntry(producer_id)
         entry.start_epoch(header.producer_epoch)
         first_offset = entry.txn_first_offset
         entry.txn_first_offset = -1
@@ -265,11 +281,11 @@ class ProducerState:
         """
         idle = [
             producer_id
-            for producer_id, entry in self.producers.items()
+            for producer_id, entry in self._entries.items()
             if entry.txn_first_offset < 0 and now_ms - entry.last_timestamp >= expiration_ms
         ]
         for producer_id in idle:
-            del self.producers[producer_id]
+            del self._entries[producer_id]
         return len(idle)
 
     def restore_window(self, entry: ProducerEntry, headers: Iterable[BatchHeader]) -> None:
@@ -297,8 +313,8 @@ class ProducerState:
 
     def encode(self) -> bytes:
         """Return the content of a snapshot file (`ProducerSnapshot`, version 1)."""
-        body = bytearray(_COUNT.pack(len(self.producers)))
-        for entry in self.producers.values():
+        body = bytearray(_COUNT.pack(len(self._entries)))
+        for entry in self._entries.values():
             last = entry.batches[-1] if entry.batches else None
             body += _ENTRY.pack(
                 entry.producer_id,
@@ -315,7 +331,7 @@ class ProducerState:
     def load(self, snapshot: bytes, offset: int) -> None:
         """Load a snapshot that was taken at `offset`. Raises SnapshotError if it is damaged."""
         entries = list(_decode(snapshot))
-        self.producers = {entry.producer_id: entry for entry in entries}
+        self._entries = {entry.producer_id: entry for entry in entries}
         self._completed = []
         self._ongoing = {
             entry.producer_id: entry.txn_first_offset

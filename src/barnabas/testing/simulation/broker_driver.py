@@ -30,7 +30,6 @@ from barnabas.server.api.handlers.data import fetch_handler
 from barnabas.server.api.handlers.data.delete_records_handler import begin_deletions
 from barnabas.server.api.handlers.data.list_offsets_handler import list_offsets
 from barnabas.server.coordinators.internal_topics import OFFSETS_TOPIC
-from barnabas.server.coordinators.transactions.transaction_verification import is_in_transaction
 from barnabas.server.replication.fetch_sessions import FetchSessionCache
 from barnabas.server.replication.replica_fetcher import fetch_settings
 from barnabas.testing.simulation.admission_driver import AdmissionDriver
@@ -325,7 +324,7 @@ class BrokerDriver:
         producer_id, epoch, _ = producer_of(request.batch)
         try:
             partition = self.replicas.partition(request.topic, request.partition)
-            is_known = is_in_transaction(partition, producer_id, epoch)
+            is_known = partition.log.producers.is_in_transaction(producer_id, epoch)
         except KafkaError as error:
             respond(SimProduced(error.code))
             return

@@ -132,7 +132,7 @@ def _check_epoch(marker: Marker, partition: Partition) -> None:
     """
     if marker.transaction_version < _TV_2:
         return
-    entry = partition.log.producers.producers.get(marker.producer_id)
+    entry = partition.log.producers.find(marker.producer_id)
     if entry is None or marker.producer_epoch > entry.epoch:
         return
     if marker.producer_epoch < entry.epoch or entry.txn_first_offset >= 0:

@@ -15,7 +15,6 @@ from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.server.coordinators.transactions.verification_guards import Guard, Guards
 
 if TYPE_CHECKING:
-    from barnabas.cluster.replication import Partition
     from barnabas.config.subscriptions import ConfigSubscriptions
 
 
@@ -36,12 +35,6 @@ _PASSING: Final = frozenset(
         ErrorCode.NOT_COORDINATOR,
     }
 )
-
-
-def is_in_transaction(partition: "Partition", producer_id: int, epoch: int) -> bool:
-    """True when the producer has written into the partition in its present transaction."""
-    entry = partition.log.producers.producers.get(producer_id)
-    return entry is not None and entry.txn_first_offset >= 0 and entry.epoch == epoch
 
 
 class Verifier(Protocol):

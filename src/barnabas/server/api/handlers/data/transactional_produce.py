@@ -10,7 +10,6 @@ from barnabas.server.api.handler_services import DataContext, DataServices
 from barnabas.server.coordinators.transactions.transaction_verification import (
     Admission,
     Support,
-    is_in_transaction,
 )
 
 if TYPE_CHECKING:
@@ -59,10 +58,11 @@ def needed_admission(
 
 def _needs_verification(partition: "Partition", producer_id: int, epoch: int) -> bool:
     """True for a first write; one of an old epoch is refused without the coordinator."""
-    entry = partition.log.producers.producers.get(producer_id)
+    producers = partition.log.producers
+    entry = producers.find(producer_id)
     if entry is not None and epoch < entry.epoch:
         return False
-    return not is_in_transaction(partition, producer_id, epoch)
+    return not producers.is_in_transaction(producer_id, epoch)
 
 
 def _verifies(services: DataServices) -> bool:
@@ -94,12 +94,10 @@ def check_transactional(
             "transactional records need a transactional id",
         )
     producer_id, epoch, sequence = producer_of(records)
-    if is_in_transaction(partition, producer_id, epoch):
-        return
     producers = partition.log.producers
-    entry = producers.producers.get(producer_id)
-    if entry is not None:  # first: INVALID_PRODUCER_EPOCH ends only the transaction
-        producers.check_epoch(entry, epoch)
+    if producers.is_in_transaction(producer_id, epoch):
+        return
+    producers.check_epoch(producer_id, epoch)  # first: its error ends only the transaction
     if admission is None:
         if context.version < _ADDS_VERSION and not _verifies(context.services):
             return
@@ -107,7 +105,7 @@ def check_transactional(
             ErrorCode.INVALID_TXN_STATE, "Record was not part of an ongoing transaction"
         )
     admission.check_write((partition.topic, partition.partition))
-    if sequence and admission.support is Support.ADDS and entry is None:
+    if sequence and admission.support is Support.ADDS and producers.find(producer_id) is None:
         # An earlier batch was lost, perhaps with a transaction that ended (KAFKA-16308).
         raise KafkaError(
             ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,

@@ -45,12 +45,12 @@ def describe_producers(
 
 def _described(context: TransactionsContext, topic: str, number: int) -> PartitionResponse:
     try:
-        producers = context.services.replicas.partition(topic, number).log.producers.producers
+        producers = context.services.replicas.partition(topic, number).log.producers
     except KafkaError as error:
         return PartitionResponse(partition_index=number, error_code=error.code)
     return PartitionResponse(
         partition_index=number,
-        active_producers=[_state(entry) for entry in producers.values()],
+        active_producers=[_state(entry) for entry in producers.entries()],
     )
 
 

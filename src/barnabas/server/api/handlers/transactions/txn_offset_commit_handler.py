@@ -17,7 +17,6 @@ from barnabas.server.coordinators.internal_topics import OFFSETS_TOPIC
 from barnabas.server.coordinators.transactions.transaction_verification import (
     Admission,
     Support,
-    is_in_transaction,
 )
 
 AskedTopic: TypeAlias = TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic
@@ -88,14 +87,13 @@ async def _commit(
 
     def check_epoch() -> None:
         """Refuse an old epoch first: INVALID_PRODUCER_EPOCH ends only the transaction."""
-        entry = partition.log.producers.producers.get(request.producer_id)
-        if entry is not None:  # the log checks only the epochs of client writes
-            partition.log.producers.check_epoch(entry, request.producer_epoch)
+        # The log checks only the epochs of client writes.
+        partition.log.producers.check_epoch(*producer)
 
     check_epoch()
     async with AsyncExitStack() as stack:
         admission: Admission | None = None
-        if asks and not is_in_transaction(partition, *producer):
+        if asks and not partition.log.producers.is_in_transaction(*producer):
             admission = await stack.enter_async_context(
                 services.admission(support, request.transactional_id, *producer, [asked])
             )
@@ -103,7 +101,7 @@ async def _commit(
         def check() -> None:
             """Raise when the transaction ended while the commit waited."""
             check_epoch()
-            if asks and not is_in_transaction(partition, *producer):
+            if asks and not partition.log.producers.is_in_transaction(*producer):
                 code = admission.outcome(asked) if admission else ErrorCode.INVALID_TXN_STATE
                 if code is not ErrorCode.NONE:
                     raise KafkaError(code, "the group's offsets are not in the transaction")
