@@ -7,10 +7,10 @@ from unittest import mock
 import attrs
 
 from barnabas.cluster.metadata.image import PartitionImage
-from barnabas.cluster.replication import Partition, isr_proposals
+from barnabas.cluster.replication import Partition, leader_state
 from barnabas.cluster.replication.isr_manager import IsrManager, IsrProposal, PartitionAnswer
 from barnabas.cluster.replication.isr_state import IsrState
-from barnabas.cluster.replication.leader_state import LeaderState
+from barnabas.cluster.replication.leader_state import IsrOutcome, LeaderState
 from barnabas.protocol.errors import ErrorCode
 from barnabas.server.api.handlers.data.fetch_handler import Fetching
 from barnabas.server.replication.fetch_sessions import FetchedPartition
@@ -71,14 +71,14 @@ def expand_without_the_broker_epoch(
     return data
 
 
-@replaces(isr_proposals, "answered")
+@replaces(LeaderState, "take_answer")
 def roll_back_after_a_version_error(
-    answered: Original, partition: Partition, proposal: IsrProposal, answer: PartitionAnswer
-) -> bool:
+    take_answer: Original, state: LeaderState, answer: PartitionAnswer, *, is_newest: bool
+) -> IsrOutcome:
     """24: INVALID_UPDATE_VERSION counts as proof that the proposal was not applied."""
-    codes = isr_proposals._NOT_APPLIED | {ErrorCode.INVALID_UPDATE_VERSION}
-    with mock.patch.object(isr_proposals, "_NOT_APPLIED", codes):
-        return answered(partition, proposal, answer)
+    codes = leader_state._NOT_APPLIED | {ErrorCode.INVALID_UPDATE_VERSION}
+    with mock.patch.object(leader_state, "_NOT_APPLIED", codes):
+        return take_answer(state, answer, is_newest=is_newest)
 
 
 @replaces(Partition, "update")

@@ -4,14 +4,39 @@ Pure rules over offsets and times; the leader's log is an argument of each call.
 a monotonic clock.
 """
 
-from typing import Protocol
+from enum import Enum
+from typing import Final, Protocol
 
 from barnabas.cluster.metadata.image import BrokerImage, PartitionImage
 from barnabas.cluster.replication.follower_progress import UNKNOWN, FetchTime, FollowerProgress
+from barnabas.cluster.replication.isr_manager import PartitionAnswer
 from barnabas.cluster.replication.isr_state import IsrState
 from barnabas.protocol.errors import ErrorCode
 
 NO_EPOCH = -1
+
+# Errors that prove that the controller did not apply a proposal.
+_NOT_APPLIED: Final = frozenset({ErrorCode.INELIGIBLE_REPLICA, ErrorCode.OPERATION_NOT_ATTEMPTED})
+# Errors after which only the metadata show whether an earlier copy of it was applied.
+_MAYBE_APPLIED: Final = frozenset(
+    {
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.INVALID_UPDATE_VERSION,
+        ErrorCode.INVALID_REQUEST,
+        ErrorCode.NEW_LEADER_ELECTED,
+    }
+)
+
+
+class IsrOutcome(Enum):
+    """What an answer of the controller did with a proposed ISR."""
+
+    EXPANDED = "the larger ISR is in force"
+    OPEN = "the metadata will show the ISR"
+    UNDONE = "the change was not applied"
+    UNKNOWN = "the proposal must be sent again"
 
 
 class BrokerRegistry(Protocol):
@@ -140,6 +165,43 @@ class LeaderState:
             if (progress := followers.get(replica)) is not None
             and not progress.is_caught_up(log_end_offset, now_ms, lag_ms)
         ]
+
+    # Changes of the ISR
+
+    @property
+    def broker_epochs(self) -> dict[int, int]:
+        """The epoch of each follower that fetched with one (KIP-903)."""
+        return {
+            replica: progress.broker_epoch
+            for replica, progress in self.followers.items()
+            if progress.broker_epoch is not None
+        }
+
+    def begin_change(self, isr: IsrState) -> None:
+        """Make `isr`, which has a proposal, the pending state."""
+        self.isr = isr
+
+    def take_answer(self, answer: PartitionAnswer, *, is_newest: bool) -> IsrOutcome:
+        """Take the controller's answer to the pending proposal.
+
+        `is_newest` is False when the metadata have a newer state of the partition. Of two changes,
+        only a larger ISR counts with its answer. A smaller one counts when the metadata have it:
+        the answer may arrive before an increase of min.insync.replicas with which the controller
+        keeps the removed replica eligible to lead, and this leader would commit what that replica
+        does not have. After an error that may follow an applied change, the proposal stays pending
+        until the metadata arrive: rolling it back could drop a replica from the maximal ISR that is
+        in the ISR.
+        """
+        code = answer.error_code
+        if code == ErrorCode.NONE:
+            if not self.isr.is_expanding or not is_newest:
+                return IsrOutcome.OPEN
+            self.isr = IsrState.of(tuple(answer.isr))
+            return IsrOutcome.EXPANDED
+        if code in _NOT_APPLIED:
+            self.isr = self.isr.rolled_back()
+            return IsrOutcome.UNDONE
+        return IsrOutcome.OPEN if code in _MAYBE_APPLIED else IsrOutcome.UNKNOWN
 
     def _is_eligible(self, replica: int, progress: FollowerProgress) -> bool:
         """True when the replica is online in the broker that fetched it, which may join ISRs.

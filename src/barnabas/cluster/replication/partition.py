@@ -1,32 +1,25 @@
-"""One replica of a partition (Kafka's `Partition`).
+"""One replica of a partition (Kafka's `Partition`): writing, following, the ISR, deleting.
 
 The log is opened when it is first needed, so that a thousand partitions are created in no time
-and ten thousand idle ones cost little. While this broker leads the partition, `leader_state` has
-the rules over its replicas; a change of the ISR is proposed to the controller, and takes effect
-with its answer or with the metadata, whichever is newer (by the partition epoch).
+and ten thousand idle ones cost little. A change of the ISR is proposed to the controller, and takes
+effect with its answer or with the metadata, whichever is newer (by the partition epoch).
 """
 
 import logging
-from typing import Final
 
-from barnabas.cluster.metadata.image import INTERNAL_TOPICS, PartitionImage
-from barnabas.cluster.replication import follower_log, isr_proposals
+from barnabas.cluster.replication import follower_log
 from barnabas.cluster.replication.follower_progress import FetchTime
+from barnabas.cluster.replication.hosted_partition import NEVER_FLUSH, HostedPartition
 from barnabas.cluster.replication.isr_manager import IsrProposal, PartitionAnswer
-from barnabas.cluster.replication.leader_state import NO_EPOCH, LeaderState
-from barnabas.cluster.replication.partition_ports import PartitionHost, PartitionListener
-from barnabas.config import TopicConfig
+from barnabas.cluster.replication.isr_state import IsrState
+from barnabas.cluster.replication.leader_state import NO_EPOCH, IsrOutcome, LeaderState
 from barnabas.log import AppendInfo, Origin, PartitionLog
 from barnabas.log.record_work import Outcomes
-from barnabas.protocol.errors import ErrorCode, KafkaError
-from barnabas.protocol.types import Uuid
+from barnabas.protocol.errors import ErrorCode, KafkaError, error_code
 
 logger = logging.getLogger(__name__)
 
 Records = bytearray | memoryview
-
-NEVER_FLUSH: Final = (1 << 63) - 1
-"""The default of flush.messages: the operating system decides."""
 
 
 class AppendResult:
@@ -49,51 +42,11 @@ class AppendResult:
         return self.info.last_offset
 
 
-class Partition:
+class Partition(HostedPartition):
     """A replica on this broker. `listeners` are notified of every change, in the order of
     their registration."""
 
-    __slots__ = (
-        "_alone",
-        "_log",
-        "broker_id",
-        "deleted",
-        "flush_messages",
-        "host",
-        "image",
-        "is_internal",
-        "is_leader",
-        "leader_epoch",
-        "leader_state",
-        "listeners",
-        "min_insync_replicas",
-        "partition",
-        "partition_epoch",
-        "topic",
-        "topic_id",
-    )
-
-    def __init__(self, topic: str, partition: int, topic_id: Uuid, host: PartitionHost) -> None:
-        self.topic = topic
-        self.partition = partition
-        self.topic_id = topic_id
-        self.broker_id = host.broker_id
-        self.image: PartitionImage | None = None
-        self.is_internal = topic in INTERNAL_TOPICS
-        self.is_leader = False
-        self.deleted = False
-        self.leader_epoch = -1
-        self.partition_epoch = -1
-        self.leader_state: LeaderState | None = None
-        self.min_insync_replicas = 1
-        self.flush_messages = NEVER_FLUSH
-        self.listeners: dict[PartitionListener, None] = {}
-        self._alone = False
-        self._log: PartitionLog | None = None
-        self.host = host
-
-    def __repr__(self) -> str:
-        return f"<Partition {self.topic}-{self.partition} epoch {self.leader_epoch}>"
+    __slots__ = ()
 
     @property
     def log(self) -> PartitionLog:
@@ -101,24 +54,9 @@ class Partition:
         return self._log or self._opened()
 
     @property
-    def is_open(self) -> bool:
-        """True when the log was opened; until then nothing was read or written."""
-        return self._log is not None
-
-    @property
     def high_watermark(self) -> int:
         """The offset below which every in-sync replica has the records."""
         return self.log.high_watermark
-
-    @property
-    def leader(self) -> int:
-        """The leader in the metadata image; -1: none."""
-        return -1 if self.image is None else self.image.leader
-
-    @property
-    def is_in_isr(self) -> bool:
-        """True when the metadata image has this replica in the ISR."""
-        return self.image is not None and self.broker_id in self.image.isr
 
     def _opened(self) -> PartitionLog:
         log = self._found(create=True)
@@ -135,105 +73,6 @@ class Partition:
                 self._start_epoch(log, state)
                 self.advance_high_watermark(log)
         return log
-
-    # Leadership
-
-    def update(self, image: PartitionImage, config: TopicConfig) -> None:
-        """Apply the metadata of the partition and its topic.
-
-        An image that is older than an answer of the controller changes only the settings.
-        """
-        if image.partition_epoch >= self.partition_epoch:
-            self._follow_image(image)
-        self._configure(config)
-        if self._log is not None:
-            self.advance_high_watermark(self._log)
-        self.notify()
-
-    def _follow_image(self, image: PartitionImage) -> None:
-        is_new_epoch = image.leader_epoch != self.leader_epoch
-        is_new = is_new_epoch or image.partition_epoch > self.partition_epoch
-        self.image = image
-        self.leader_epoch = image.leader_epoch
-        self.partition_epoch = image.partition_epoch
-        self.is_leader = image.leader == self.broker_id
-        if not self.is_leader:
-            self.leader_state = None
-            return
-        state = self.leader_state
-        if state is None:
-            state = self.leader_state = LeaderState(self.broker_id, self.host, image)
-            is_new = is_new_epoch = True
-        state.image = image
-        if is_new:
-            pending = state.isr
-            if pending.proposed is not None and set(pending.proposed) == set(image.isr):
-                self.host.isr_changed(expanded=pending.is_expanding)
-            state.assign()
-        if is_new_epoch:
-            log = self._log
-            end = -1 if log is None else log.log_end_offset
-            state.start_epoch(end, self.host.clock.monotonic_ms())
-            if log is not None:
-                self._start_epoch(log, state)
-
-    def _configure(self, config: TopicConfig) -> None:
-        image = self.image
-        if image is not None:
-            # min.insync.replicas above the number of replicas means all of them (effectiveMinIsr).
-            self.min_insync_replicas = min(config.min_insync_replicas, len(image.replicas))
-        self.flush_messages = config.flush_messages
-        if self.leader_state is not None:
-            self.leader_state.min_insync_replicas = self.min_insync_replicas
-        self._set_alone()
-
-    def _set_alone(self) -> None:
-        """Note whether this broker has the only replica: then nothing waits for a follower."""
-        state = self.leader_state
-        self._alone = (
-            state is not None and not state.followers and state.isr.committed == (self.broker_id,)
-        )
-
-    def _start_epoch(self, log: PartitionLog, state: LeaderState) -> None:
-        """Record where this leader's epoch begins, before the first append in it (KIP-101)."""
-        state.epoch_start_offset = log.log_end_offset
-        log.start_leader_epoch(self.leader_epoch, log.log_end_offset)
-
-    def remove(self) -> None:
-        """Release a replica that this broker no longer has; notify the listeners."""
-        self.deleted = True
-        self.is_leader = False
-        self.leader_state = None
-        self.notify()
-
-    def check_leader(self, current_leader_epoch: int = -1) -> None:
-        """Raise KafkaError unless this broker leads it, in the client's epoch (-1: any).
-
-        FENCED_LEADER_EPOCH for an older epoch, UNKNOWN_LEADER_EPOCH for a newer one (KIP-320),
-        NOT_LEADER_OR_FOLLOWER otherwise.
-        """
-        self.check_epoch(current_leader_epoch)
-        if not self.is_leader:
-            raise KafkaError(
-                ErrorCode.NOT_LEADER_OR_FOLLOWER,
-                f"{self.topic}-{self.partition} is led by broker {self.leader}",
-            )
-
-    def check_epoch(self, current_leader_epoch: int) -> None:
-        """Raise KafkaError unless the client's leader epoch is the one here (-1: any)."""
-        if current_leader_epoch >= 0 and current_leader_epoch != self.leader_epoch:
-            raise self._epoch_error(current_leader_epoch)
-
-    def _epoch_error(self, epoch: int) -> KafkaError:
-        if epoch < self.leader_epoch:
-            return KafkaError(
-                ErrorCode.FENCED_LEADER_EPOCH,
-                f"{self.topic}-{self.partition} is in epoch {self.leader_epoch}, not {epoch}",
-            )
-        return KafkaError(
-            ErrorCode.UNKNOWN_LEADER_EPOCH,
-            f"{self.topic}-{self.partition} is in epoch {self.leader_epoch}, {epoch} is unknown",
-        )
 
     # Writing
 
@@ -338,7 +177,7 @@ class Partition:
         epoch = state.known_epoch(replica, broker_epoch)
         progress.fetched(fetch_offset, log_start_offset, epoch, log.log_end_offset, time)
         if state.may_join(replica, log.high_watermark):
-            isr_proposals.propose(self, state, state.isr.expanded(replica))
+            self._propose(state, state.isr.expanded(replica))
         if (has_moved and self.advance_high_watermark(log)) or has_deleted:
             self.notify()
 
@@ -349,24 +188,59 @@ class Partition:
         start = self.log.log_start_offset
         return start if state is None else state.low_watermark(start)
 
-    def advance_high_watermark(self, log: PartitionLog) -> bool:
-        """Raise the high watermark to what the replicas have committed; return True if it rose."""
-        state = self.leader_state
-        if state is None:
-            return False
-        offset = state.high_watermark(log.log_end_offset, self.host.clock.monotonic_ms())
-        if offset <= log.high_watermark:
-            return False
-        log.advance_high_watermark(offset)
-        return True
-
     # The in-sync replicas
 
     def check_isr(self) -> None:
         """Remove lagging followers from the ISR; call it every replica.lag.time.max.ms/2."""
-        isr_proposals.shrink(self)
+        state = self.leader_state
+        if state is not None and state.followers:
+            lagging = state.lagging(self.log.log_end_offset, self.host.clock.monotonic_ms())
+            if lagging:
+                self._propose(state, state.isr.shrunk(lagging))
         # It may wait for a replica outside the ISR that has stopped fetching.
         self.commit_more()
+
+    def _propose(self, state: LeaderState, isr: IsrState) -> None:
+        """Make `isr` the pending state and send it to the controller."""
+        state.begin_change(isr)
+        self._write_proposal(state)
+        self.host.propose_isr(
+            IsrProposal(
+                leader=self,
+                state=isr,
+                leader_epoch=self.leader_epoch,
+                partition_epoch=self.partition_epoch,
+                isr=isr.proposed or (),
+                broker_epochs=state.broker_epochs,
+            )
+        )
+
+    def _write_proposal(self, state: LeaderState) -> None:
+        """Log the pending change, unless this broker has many of them just now."""
+        if not self.host.isr_lines.take(self.host.clock.monotonic_ms()):
+            return
+        isr, log = state.isr, self.log
+        logger.info(
+            "%s ISR partition=%s-%d from=%s to=%s high_watermark=%d end=%d follower_ends=%s",
+            "expanding" if isr.is_expanding else "shrinking",
+            self.topic,
+            self.partition,
+            list(isr.committed),
+            list(isr.proposed or ()),
+            log.high_watermark,
+            log.log_end_offset,
+            {replica: progress.log_end_offset for replica, progress in state.followers.items()},
+        )
+
+    def _write_refusal(self, proposal: IsrProposal, answer: PartitionAnswer) -> None:
+        if self.host.isr_lines.take(self.host.clock.monotonic_ms()):
+            logger.info(
+                "ISR not changed partition=%s-%d isr=%s error=%s",
+                self.topic,
+                self.partition,
+                list(proposal.isr),
+                error_code(answer.error_code).name,
+            )
 
     def commit_more(self) -> None:
         """Raise the high watermark after a change of the replicas that it waits for."""
@@ -379,7 +253,24 @@ class Partition:
 
     def on_isr_answer(self, proposal: IsrProposal, answer: PartitionAnswer) -> bool:
         """Take the controller's answer; return True when the proposal must be sent again."""
-        return isr_proposals.answered(self, proposal, answer)
+        state = self.leader_state
+        if state is None or state.isr is not proposal.state:
+            return False
+        is_newest = (
+            answer.leader_epoch == self.leader_epoch
+            and answer.partition_epoch >= self.partition_epoch
+        )
+        outcome = state.take_answer(answer, is_newest=is_newest)
+        if answer.error_code:
+            self._write_refusal(proposal, answer)
+        if outcome is IsrOutcome.EXPANDED:
+            self.take_partition_epoch(answer.partition_epoch)
+            self.host.isr_changed(expanded=True)
+            self.advance_high_watermark(self.log)
+            self.notify()  # the session of a removed follower notes its fetches from now on
+        elif outcome is IsrOutcome.UNDONE:
+            self.commit_more()
+        return outcome is IsrOutcome.UNKNOWN
 
     def notify(self) -> None:
         """Notify every listener; each may remove itself meanwhile."""
