@@ -31,7 +31,7 @@ _MAYBE_APPLIED: Final = frozenset(
 
 
 class IsrOutcome(Enum):
-    """What an answer of the controller did with a proposed ISR."""
+    """The effect of the controller's answer on a proposed ISR."""
 
     EXPANDED = "the larger ISR is in force"
     OPEN = "the metadata will show the ISR"

@@ -140,7 +140,7 @@ class ProducerState:
     # Queries
 
     def find(self, producer_id: int) -> ProducerEntry | None:
-        """Return the state of a producer; None when the log knows none."""
+        """Return the state of a producer; None for a producer without one in this log."""
         return self._entries.get(producer_id)
 
     def entries(self) -> Collection[ProducerEntry]:
