@@ -86,6 +86,27 @@ def test_failure_without_mark_shows_the_line_with_the_exception() -> None:
     assert from_text(TRACE.format("KeyError: 'x'")).message == "KeyError: 'x'"
 
 
+def test_failure_in_python_shows_the_last_line_of_its_trace() -> None:
+    """The line in front names the exception, too, and ends with "Traceback"."""
+    head = "org.apache.spark.SparkException: Job aborted due to stage failure: .. PythonException: "
+    trace = (
+        "Traceback (most recent call last):\n"
+        '  File "a.py", line 1, in a\n'
+        "    raise ValueError\n"
+        "ValueError\n\n"
+        "During handling of the above exception, another exception occurred:\n\n"
+        "Traceback (most recent call last):\n"
+        '  File "b.py", line 2, in b\n'
+        "    raise AbortableError\n"
+        "barnabas.AbortableError: topic t cannot be written\n\n"
+        "\tat org.apache.spark.api.python.BasePythonRunner\n"
+    )
+    wanted = "barnabas.AbortableError: topic t cannot be written"
+    assert from_text(head + trace).message == wanted
+    cause = "Driver stacktrace:\nCaused by: org.apache.spark.api.python.PythonException: "
+    assert from_text(head + trace + cause + trace).message == wanted
+
+
 def test_trace_of_a_task_that_knows_why_it_failed_is_the_trace_of_python() -> None:
     error = TaskFailureError("m", is_permanent=True)
     found = from_text(TRACE.format(f"barnabas.TaskFailureError: {error}") + "Driver stacktrace: ..")

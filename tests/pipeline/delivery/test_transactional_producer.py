@@ -111,6 +111,24 @@ def test_producer_that_is_fenced_while_records_are_in_its_queue_raises_fenced() 
             poll_for(60, fenced)
 
 
+def test_producer_that_is_fenced_while_it_queues_records_raises_fenced() -> None:
+    """librdkafka says no more than "Local: Fatal error" then, which failed sources."""
+    with Node() as node:
+        admin = AdminClient({"bootstrap.servers": node.bootstrap})
+        admin.create_topics([NewTopic("to", 1, 1)])["to"].result(60)
+        properties = {"bootstrap.servers": node.bootstrap, "transactional.id": "job-to-0"}
+        fenced = TransactionalProducer(properties)
+        fenced.begin()
+        fenced.produce("to", b"x", b"k", 0, 0, None)
+        fenced.commit()
+        TransactionalProducer(properties)
+        fenced.begin()
+        with pytest.raises(FencedError, match="fenced by a newer instance"):
+            produce_for(60, fenced)
+        with pytest.raises(FencedError):
+            fenced.produce("to", b"x", b"k", 0, 0, None)
+
+
 def test_producer_without_a_coordinator_raises_after_a_limited_time(monkeypatch) -> None:
     monkeypatch.setattr(transactional_producer, "_INIT_TIMEOUT_S", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as silent:
@@ -126,6 +144,13 @@ def poll_for(seconds: float, producer: TransactionalProducer) -> None:
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         producer.poll()
+
+
+def produce_for(seconds: float, producer: TransactionalProducer) -> None:
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        producer.produce("to", b"x", b"k", 0, 0, None)
+        time.sleep(0.001)
 
 
 SOURCE = ("source", 0)

@@ -14,6 +14,8 @@ from barnabas.pipeline.delivery.plan.job_plan import REBUILD, JobFailure, Record
 
 MARK: Final = "barnabas-task-failure"
 _LINE: Final = re.compile(rf"{MARK} (\{{.*\}})")
+_NAMED: Final = re.compile(r"(\w+\.)*\w+(: |$)")
+"""The first line of an exception in a trace of Python."""
 _MESSAGE_CHARS_MAX: Final = 2_000
 _TRACE_CHARS_MAX: Final = 20_000
 _TRACEBACK: Final = "Traceback (most recent call last):"
@@ -150,8 +152,13 @@ def _python_part(text: str) -> str:
 
 
 def _last_line(text: str) -> str:
-    """Return the line of a trace that names the exception."""
+    """Return the line of a trace that names the exception: the last one of a trace of Python."""
+    python = text.rpartition(_TRACEBACK)[2] if _TRACEBACK in text else ""
+    raised = [line for line in python.splitlines() if line.strip() and not line[0].isspace()]
+    if raised and _NAMED.match(raised[0]):
+        return raised[0].rstrip()[:_MESSAGE_CHARS_MAX]
     lines = [line.strip().removeprefix(": ") for line in text.splitlines() if line.strip()]
     lines = [line.removeprefix(_CAPTURED) for line in lines if not line.startswith(_CALL_FAILED)]
     named = [line for line in lines if re.match(r"(\w+\.)*\w*(Error|Exception)\b.*:", line)]
+    named = [line for line in named if not line.endswith(_TRACEBACK)] or named
     return (named or lines or ["unknown failure"])[0][:_MESSAGE_CHARS_MAX]

@@ -110,6 +110,7 @@ class RecordProducer:
     def __init__(self, properties: Mapping[str, Any]) -> None:
         self._delivery_error: KafkaError | None = None
         self._refused_topic: str | None = None
+        self._fatal: KafkaError | None = None
         self._producer = Producer({**properties, "on_delivery": self._delivered, "logger": QUIET})
 
     def produce(
@@ -134,7 +135,7 @@ class RecordProducer:
             except BufferError:
                 self._call(lambda: self._producer.poll(0.1))
             except KafkaException as exception:
-                raise_by_kind(exception)
+                self._raise(exception)
             else:
                 return
 
@@ -178,9 +179,9 @@ class RecordProducer:
             text = f"topic {self._refused_topic} cannot be written: {error.str()}"
             raise TaskFailureError(text, is_permanent=True)
         try:
-            raise_by_kind(KafkaException(error))
+            self._raise(KafkaException(error))
         except AbortableError as failure:
-            raise AbortableError(error, self._refused_topic) from failure
+            raise AbortableError(failure.error, self._refused_topic) from failure
 
     def _call_with_records(self, call: Any) -> None:
         """Call; an error of a record says what is wrong, that of the call is general."""
@@ -200,5 +201,27 @@ class RecordProducer:
                 if error_of(exception).retriable() and attempt + 1 < _ATTEMPTS_MAX:
                     self._producer.poll(0.05)
                     continue
-                raise_by_kind(exception)
+                self._raise(exception)
             return
+
+    def _raise(self, exception: KafkaException) -> None:
+        """Raise the error of this module for an exception, or for the fatal error behind it."""
+        error = error_of(exception)
+        if error.fatal():
+            self._fatal = error
+        elif error.code() == KafkaError._FATAL:
+            exception = self._fatal_cause(exception)
+        raise_by_kind(exception)
+
+    def _fatal_cause(self, exception: KafkaException) -> KafkaException:
+        """Return the fatal error of the producer, after which its calls say only that there is one.
+
+        `poll` raises it once, the calls of transactions raise it each time.
+        """
+        for call in (lambda: self._producer.poll(0), self._producer.begin_transaction):
+            if self._fatal is None:
+                try:
+                    call()
+                except KafkaException as found:
+                    self._fatal = error_of(found) if error_of(found).fatal() else None
+        return exception if self._fatal is None else KafkaException(self._fatal)
