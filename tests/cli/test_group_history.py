@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from barnabas.cli import group_history
+from barnabas.cli import node_pages
 from barnabas.cli.group_history import NoHistoryError, rebalances
 
 COORDINATOR = SimpleNamespace(id=1, host="127.0.0.1")
@@ -57,7 +57,7 @@ def ask(monkeypatch: pytest.MonkeyPatch, group_id: str, **configs: object) -> li
         f"barnabas.metrics.{name}": SimpleNamespace(value=str(value))
         for name, value in configs.items()
     }
-    monkeypatch.setattr(group_history, "_broker_configs", lambda *_: named)
+    monkeypatch.setattr(node_pages, "broker_configs", lambda *_: named)
     return rebalances(CLIENT, group_id, COORDINATOR)
 
 

@@ -76,6 +76,13 @@ def _show(found: dict[str, Any]) -> None:
             for node in found["nodes"]
         ],
     )
+    for node in found["nodes"]:
+        if disputed := node["disputed_brokers"]:
+            brokers = counted(disputed, "broker")
+            click.echo(
+                f"node {node['id']} cannot connect to {brokers} that the controller does not "
+                "fence: compare the networks of the two"
+            )
     _show_lagging(found["partitions_not_in_sync"])
     _show_quorum(found["quorum"])
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import time
 from typing import TYPE_CHECKING, Any
 
 from barnabas.cli.admin_requests import ask
 from barnabas.cli.command_errors import CliError
+from barnabas.cli.node_pages import NoPageError, page
 from barnabas.protocol.messages.describe_cluster import (
     DescribeClusterRequest,
     DescribeClusterResponse,
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
     from barnabas.cli.client_options import Client
 
 QUORUM_TOPIC = "__cluster_metadata"
+_PAGE_TIMEOUT_S = 2.0
+_DISPUTED = re.compile(r"^barnabas_disputed_brokers (\S+)$", re.MULTILINE)
 
 
 def quorum(client: Client) -> Any:
@@ -43,6 +47,18 @@ def fenced_brokers(client: Client) -> list[Any]:
     except CliError:
         return []
     return [broker for broker in found.brokers if broker.is_fenced]
+
+
+def disputed_brokers(client: Client, node: Any) -> int | None:
+    """Return how many brokers refuse a node although the controller does not fence them.
+
+    None when the node has no page of metrics.
+    """
+    try:
+        found = _DISPUTED.search(page(client, node, "/metrics", _PAGE_TIMEOUT_S))
+    except (NoPageError, CliError):
+        return None
+    return None if found is None else int(float(found[1]))
 
 
 def describe(client: Client) -> dict[str, Any]:
@@ -71,7 +87,13 @@ def describe(client: Client) -> dict[str, Any]:
                         "isr": list(partition.isrs),
                     }
                 )
-    nodes = [_node(node, led, hosted, is_fenced=False) for node in found.nodes]
+    nodes: list[dict[str, Any]] = [
+        {
+            **_node(node, led, hosted, is_fenced=False),
+            "disputed_brokers": disputed_brokers(client, node),
+        }
+        for node in found.nodes
+    ]
     nodes += [_fenced_node(node, hosted) for node in fenced_brokers(client)]
     return {
         "cluster_id": found.cluster_id,
@@ -108,6 +130,7 @@ def _fenced_node(node: Any, hosted: dict[int, int]) -> dict[str, Any]:
         "fenced": True,
         "leads": 0,
         "replicas": hosted.get(node.broker_id, 0),
+        "disputed_brokers": None,
     }
 
 
