@@ -277,7 +277,7 @@ def test_sink_refuses_a_table_without_transactions(db: MariadbServer):
         ({"id": 1, "name": "too long"}, "Data too long for column 'name'"),
         ({"id": 1, "name": None}, "Column 'name' cannot be null"),
         ({"id": -1, "name": "a"}, r"CONSTRAINT .* failed"),
-        ({"id": 1, "name": "\ud800"}, "is not a text of Unicode"),
+        ({"id": 1, "name": "\ud800"}, "is not a valid Unicode string"),
     ],
 )
 def test_sink_row_that_the_table_never_accepts_is_a_permanent_failure(

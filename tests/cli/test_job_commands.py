@@ -233,7 +233,7 @@ def test_wait_for_a_job_lasts_longer_while_spark_starts(monkeypatch: pytest.Monk
 def test_wait_for_a_job_ends_when_spark_cannot_start() -> None:
     state = {"state": "UNASSIGNED", "trace": "Spark cannot start: Java is missing"}
     runner = SimpleNamespace(find=lambda *_: {"connector": state, "tasks": []})
-    with pytest.raises(CliError, match="job j is created and does not run: Spark cannot start"):
+    with pytest.raises(CliError, match="job j was created but does not run: Spark cannot start"):
         job_command._wait_running(runner, ["j"])
 
 

@@ -95,7 +95,7 @@ def _wait_running(runner: RunnerClient, names: list[str]) -> None:
                 break
             if states and states[0]["state"] == "UNASSIGNED":
                 if problem := states[0].get("trace"):
-                    raise CliError(f"job {name} is created and does not run: {problem}")
+                    raise CliError(f"job {name} was created but does not run: {problem}")
                 deadline = min(time.monotonic() + _WAIT_S, latest)
             if time.monotonic() > deadline:
                 shown = states[0]["state"] if states else "not assigned"

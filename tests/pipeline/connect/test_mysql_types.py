@@ -117,9 +117,9 @@ def test_mysql_column_of_a_key_has_a_length(schema: s.Schema, is_key: bool, expe
 @pytest.mark.parametrize(
     ("schema", "value", "message"),
     [
-        (s.TIMESTAMP, EpochMillis(1 << 60), "not a moment of the years 1 to 9999"),
-        (s.FLOAT64, float("nan"), "have no number nan"),
-        (s.FLOAT64, float("-inf"), "have no number -inf"),
+        (s.TIMESTAMP, EpochMillis(1 << 60), "not a time in the years 1 to 9999"),
+        (s.FLOAT64, float("nan"), "cannot store the number nan"),
+        (s.FLOAT64, float("-inf"), "cannot store the number -inf"),
         (s.STRING, [1], "no type of a column"),
     ],
 )

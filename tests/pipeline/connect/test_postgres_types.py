@@ -83,8 +83,8 @@ def test_postgres_type_without_a_schema_is_a_text():
 @pytest.mark.parametrize(
     ("schema", "value", "message"),
     [
-        (s.TIMESTAMP, EpochMillis(1 << 60), "not a moment of the years 1 to 9999"),
-        (s.STRING, "\0", "no character 0"),
+        (s.TIMESTAMP, EpochMillis(1 << 60), "not a time in the years 1 to 9999"),
+        (s.STRING, "\0", "cannot store the character U"),
         (s.STRING, [1], "no type of a column"),
     ],
 )

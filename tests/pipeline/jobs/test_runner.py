@@ -263,7 +263,7 @@ def test_engine_that_cannot_start_is_said_by_rest_and_by_the_commands(
         assert run([*create, "--pipelines", runner.url]) == 1
         assert time.monotonic() - began < 5, "a second, on a machine that is not busy"
         problem = "Spark cannot start: Java is missing: install a JDK 17"
-        assert f"job c is created and does not run: {problem}" in capsys.readouterr().err
+        assert f"job c was created but does not run: {problem}" in capsys.readouterr().err
         status, body = runner.ask("GET", "/health")
         assert (status, body["status"]) == (503, "starting")
         assert problem in body["message"]

@@ -102,7 +102,7 @@ def source_topics(plan: JobPlan) -> list[str]:
 
 
 def creation_of(topic: str, properties: Mapping[str, str]) -> TopicCreation | None:
-    """Return how to create a topic, None without properties `topic.creation.*`.
+    """Return the settings of a new topic; None without properties `topic.creation.*`.
 
     Raises ConfigValueError for a bad number or regular expression.
     """

@@ -1,4 +1,4 @@
-"""Processors of users: records in, records out, with state and with points of time.
+"""Processors that users write: they get and return records, and keep state and timers.
 
 A processor sees keys and values as Python's values. It runs as a kernel: its stores are part of the
 state of a bucket of keys.

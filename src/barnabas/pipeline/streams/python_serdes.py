@@ -67,7 +67,7 @@ class Custom(Serde):
 
 
 def decoder(decode: Callable[[bytes], Any]) -> Callable[[Any], tuple[Any, str | None]]:
-    """Return the function of a worker that decodes bytes, or returns why it cannot.
+    """Return a function for workers that decodes bytes: it returns the value, or the error's text.
 
     A failure that may pass, such as a registry that does not answer, is raised: it is not one of
     the record.

@@ -48,7 +48,7 @@ def moment_value(schema: Schema, ms: int) -> Any:
     try:
         moment = EPOCH + timedelta(milliseconds=ms)
     except OverflowError as error:
-        raise DataError(f"{ms} ms is not a moment of the years 1 to 9999") from error
+        raise DataError(f"{ms} ms is not a time in the years 1 to 9999") from error
     match schema.name:
         case s.DATE_NAME:
             return moment.date()
@@ -63,7 +63,7 @@ def moment_value(schema: Schema, ms: int) -> Any:
 def decimal_of(schema: Schema, value: Decimal) -> Any:
     """Return a decimal as the schema has it. Raises DataError."""
     if not value.is_finite():
-        raise DataError(f"{value} is not a decimal that Connect has")
+        raise DataError(f"Connect cannot represent the decimal {value}")
     if schema.type is Type.FLOAT64:
         return float(value)
     return value if schema.name == DECIMAL_NAME else int(value)

@@ -292,7 +292,7 @@ class JdbcSinkTask(SinkTask):
 
     @contextmanager
     def _definitions(self) -> Generator[None]:
-        """Create and change tables within: in the transaction, or between two."""
+        """Create and change tables in the block, within the transaction or between two."""
         database = self._connected()
         if database.are_definitions_transactional:
             with database.definitions():

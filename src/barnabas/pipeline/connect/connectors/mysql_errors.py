@@ -70,7 +70,9 @@ def driver_errors(statement: str) -> Generator[None]:
     except pymysql.Error as error:
         raise _kind(error)(f"{_shown(error)} in: {statement}") from error
     except UnicodeEncodeError as error:
-        raise DataError(f"{error.object!r} is not a text of Unicode ({error.reason})") from error
+        raise DataError(
+            f"{error.object!r} is not a valid Unicode string ({error.reason})"
+        ) from error
     except RuntimeError as error:  # a missing package of the driver
         raise ConnectError(f"{error} in: {statement}") from error
 

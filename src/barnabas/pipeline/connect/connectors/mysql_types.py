@@ -136,7 +136,7 @@ def column_type(schema: Schema, *, is_key: bool, collation: str) -> str:
         found = _KEY_TYPES.get(schema.type, "").format(collation=collation)
     found = found or _COLUMN_TYPES.get(schema.type)
     if found is None:
-        raise DataError(f"{schema} has no type of a column")
+        raise DataError(f"no type of a column fits {schema}")
     return found
 
 
@@ -148,11 +148,11 @@ def driver_value(schema: Schema, value: Any) -> Any:
         return moment_value(schema, value.ms)
     if isinstance(value, float):
         if not isfinite(value):
-            raise DataError(f"MariaDB and MySQL have no number {value}")
+            raise DataError(f"MariaDB and MySQL cannot store the number {value}")
         return float(value)
     if isinstance(value, int | str | bytes | Decimal):
         return value
-    raise DataError(f"{schema} has no type of a column")
+    raise DataError(f"no type of a column fits {schema}")
 
 
 def connect_value(schema: Schema, value: Any) -> Any:

@@ -124,7 +124,7 @@ def column_type(schema: Schema) -> str:
         return f"NUMERIC({_NUMERIC_DIGITS_MAX}, {scale_of(schema)})"
     found = _LOGICAL_TYPES.get(schema.name) or _COLUMN_TYPES.get(schema.type)
     if found is None:
-        raise DataError(f"{schema} has no type of a column")
+        raise DataError(f"no type of a column fits {schema}")
     return found
 
 
@@ -134,7 +134,7 @@ def driver_value(schema: Schema, value: Any) -> Any:
         return value
     if isinstance(value, str):
         if "\0" in value:
-            raise DataError("PostgreSQL's texts have no character 0")
+            raise DataError("PostgreSQL cannot store the character U+0000 in a string")
         return value
     if isinstance(value, EpochMillis):
         return moment_value(schema, value.ms)
@@ -142,7 +142,7 @@ def driver_value(schema: Schema, value: Any) -> Any:
         return float(value)
     if isinstance(value, int | str | bytes | Decimal):
         return value
-    raise DataError(f"{schema} has no type of a column")
+    raise DataError(f"no type of a column fits {schema}")
 
 
 def connect_value(schema: Schema, value: Any) -> Any:

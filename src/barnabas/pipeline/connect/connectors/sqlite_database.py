@@ -179,7 +179,7 @@ class SqliteDatabase:
             return "TEXT"
         found = _TYPES.get(schema.type)
         if found is None:
-            raise DataError(f"{schema} has no type of a column")
+            raise DataError(f"no type of a column fits {schema}")
         return found
 
     def parameter(self, schema: Schema, value: Any) -> Any:
@@ -242,7 +242,7 @@ def _nanos_of_text(text: Any) -> int:
 def _plain(schema: Schema, value: Any) -> str:
     if isinstance(value, Decimal):
         return plain_text(value)
-    raise DataError(f"{schema} has no type of a column")
+    raise DataError(f"no type of a column fits {schema}")
 
 
 def _declared(declared: str, *, is_optional: bool) -> Schema:

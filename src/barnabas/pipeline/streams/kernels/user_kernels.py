@@ -73,14 +73,14 @@ class Process(RowKernel):
         return {"state_name": self.state_name, "state_version": self.state_version}
 
     def on_row(self, row: Row, task: TaskState) -> RowSteps:
-        """Yield what the processor returns for the row, and for the time."""
+        """Yield what the processor returns for the row, then for the stream time."""
         task.observe(row)
         yield from self.processor.process(row, ProcessContext(task))
         yield from self._punctuated(row, task)
         return None
 
     def on_time(self, row: Row, task: TaskState) -> Iterator[Row]:
-        """Yield what the processor returns for the time."""
+        """Yield what the processor returns for the stream time."""
         yield from self._punctuated(row, task)
 
     def on_clock(self, row: Row, task: TaskState) -> Iterator[Row]:

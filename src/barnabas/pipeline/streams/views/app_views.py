@@ -18,7 +18,7 @@ class AppViews:
         self._lock = threading.Lock()
 
     def path(self, topic: str) -> Path:
-        """Return the file for the rows of a topic."""
+        """Return the path of the file with the rows of a topic."""
         return self._directory / f"{quote(topic, safe='')}.sqlite"
 
     def open(self, spec: ViewSpec, timeout_s: float) -> LiveView:
