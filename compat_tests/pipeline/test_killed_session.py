@@ -36,7 +36,7 @@ from barnabas.pipeline.spark.session import SessionSettings, SparkProcess
 SparkContext._ensure_initialized()
 for _ in range(2):
     process = SparkProcess.start(SessionSettings(Path(sys.argv[1]), is_submitted=True))
-    assert process.session.range(3).count() == 3
+    assert len(process.session.range(3).collect()) == 3
     assert process.session.sparkContext.master == "local[1]"
     process.session.stop()
 """
@@ -44,11 +44,13 @@ for _ in range(2):
 
 def test_submitted_session_that_ended_starts_again_with_its_properties(tmp_path: Path) -> None:
     environment = {**setup.environment(), "PYSPARK_SUBMIT_ARGS": "--master local[1] pyspark-shell"}
-    command = [sys.executable, "-c", SUBMITTED, str(tmp_path / "scratch")]
+    warnings = "always::ResourceWarning"
+    command = [sys.executable, "-W", warnings, "-c", SUBMITTED, str(tmp_path / "scratch")]
     found = subprocess.run(
         command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
     )
     assert found.returncode == 0, found.stderr
+    assert "unclosed <socket" not in found.stderr, found.stderr
     assert not (tmp_path / "artifacts").exists()
 
 

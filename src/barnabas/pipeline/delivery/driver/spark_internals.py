@@ -7,6 +7,7 @@ Python daemon. Before another version of PySpark is allowed, compare it with the
 """
 
 import contextlib
+import functools
 import subprocess
 from pathlib import Path
 from typing import Any, Final
@@ -65,11 +66,31 @@ def new_context(configuration: Any, directory: Path) -> Any:
     _place_artifacts(context._jvm, directory)
     # The JVM keeps a connection to it: its end would be a trace on standard error.
     context._accumulatorServer.handle_error = _ignore
+    _close_connections_of_results()
     return context
 
 
 def _ignore(request: object, address: object) -> None:
     """Take an error of a connection, which the one who uses the connection reports."""
+
+
+def _close_connections_of_results() -> None:
+    """Have the connection that a result comes by closed with the file that reads it.
+
+    PySpark closes the file only, and leaves the connection to the garbage collector.
+    """
+    util = pyspark("util")
+    connect = util.local_connect_and_auth
+    if hasattr(connect, "__wrapped__"):
+        return
+
+    @functools.wraps(connect)
+    def connected(port: Any, secret: str) -> tuple[Any, Any]:
+        file, connection = connect(port, secret)
+        connection.close()  # it stays open for as long as the file is
+        return file, connection
+
+    util.local_connect_and_auth = connected
 
 
 def _place_artifacts(machine: Any, directory: Path) -> None:
