@@ -178,7 +178,8 @@ def open_transaction_is_described_and_terminated(bootstrap: str, records: int) -
         tool = f"{_TOOLS}.TransactionsCommand"
         return jars.java(tool, "--bootstrap-server", bootstrap, *arguments).stdout
 
-    assert _state_of(name, transactions("list")) == "Ongoing"
+    listed = transactions("list")
+    assert _state_of(name, listed) == "Ongoing", f"{name} in:\n{listed}"
     described = transactions("describe", "--transactional-id", name)
     assert all(f"{topic}-{each}" in described for each in range(3)), described
     where = ["--topic", topic, "--partition", "1"]
