@@ -11,7 +11,6 @@
 #                 make compat-franz: those of franz-go alone
 #   make compat-rust   build Rust's client of schema registries, and run its test (2 minutes)
 #   make bench    measurements, compared with Apache Kafka when Java and Maven are installed
-#   make sim-shells     the server's own quorum in a simulation (SECONDS=60 SEED=n)
 #   make sim-mistakes   search for the planted mistakes of the cluster; make sim-coverage
 #   make ladder-short   faults of three nodes under load, each once (minutes)
 #   make ladder   the same repeatedly, beside three Apache Kafka nodes (SECONDS=3600)
@@ -77,7 +76,7 @@ COMPAT_WORKERS ?= 1
 .PHONY: help run test lint style types unit downloads compat compat-stalls compat-clients compat-pipelines compat-kafka compat-rust \
   compat-suites compat-franz bench \
   bench-pipeline bench-scale docs fuzz soak sim \
-  sim-shells sim-mistakes sim-coverage \
+  sim-mistakes sim-coverage \
   registry-soak bench-registry connect-oracle streams-parity ladder ladder-short ladder-partitions bench-nodes \
   ladder-mistakes soak-cluster soak-jdbc soak-lake compat-delta compat-iceberg compat-growth clean
 
@@ -199,10 +198,6 @@ sim: $(DEV)
 	PYTHONHASHSEED=0 $(BIN)/python -m barnabas.testing.simulation --seconds $(SECONDS) \
 	  $(if $(SEED),--seed $(SEED)) $(ARGS)
 
-sim-shells: $(DEV)
-	PYTHONHASHSEED=0 $(BIN)/python -m barnabas.testing.simulation.shell_world --seconds $(SECONDS) \
-	  $(if $(SEED),--seed $(SEED)) $(ARGS)
-
 connect-oracle: $(DEV) $(JARS)
 	BARNABAS_CONNECT_CASES=4000 $(BIN)/python -m pytest \
 	  compat_tests/pipeline/test_connect_oracle.py -n $(WORKERS) --timeout 3600
@@ -213,7 +208,7 @@ streams-parity: $(DEV) $(JARS)
 	  -n $(WORKERS) --timeout 3600 $(ARGS)
 
 sim-coverage: $(DEV)
-	$(BIN)/python -m coverage run --source=src/barnabas/cluster -m tests.simulation.all_seeds $(ARGS)
+	$(BIN)/python -m coverage run --source=src/barnabas/cluster,src/barnabas/coordinator,src/barnabas/server -m tests.simulation.all_seeds $(ARGS)
 	$(BIN)/python -m coverage report --skip-covered -m
 
 sim-mistakes: $(DEV)

@@ -1,6 +1,6 @@
 """The time, as a value: those who need it are given a `Clock`, and read no other.
 
-A server's clock is the machine's (`system_clock` in `barnabas.server.node.node`); in a simulation
+A server has the clock of its machine (`server.node.machine`); in a simulation
 each process has its own. This module imports no other one.
 """
 

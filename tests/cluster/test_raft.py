@@ -425,10 +425,16 @@ def test_end_quorum_epoch_delays_by_the_position_among_successors(
     assert replica.wakeup_ms() == 1000 + delay
 
 
-def test_observer_progress_counts_neither_for_the_high_watermark_nor_for_the_majority() -> None:
+@pytest.mark.parametrize(
+    "observer",
+    [ReplicaKey(9, uuid(9)), ReplicaKey(2, uuid(9))],
+    ids=["another node", "a replaced disk of a voter"],
+)
+def test_observer_progress_counts_neither_for_the_high_watermark_nor_for_the_majority(
+    observer: ReplicaKey,
+) -> None:
     leader = leading()
     leader.on_flushed(leader.log_end_offset)
-    observer = ReplicaKey(9, uuid(9))
     end = leader.log_end_offset
     leader.on_fetch(FetchRequest(1, leader.epoch, observer, end, leader.epoch), 7000)
     assert leader.high_watermark == 0

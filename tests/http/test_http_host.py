@@ -39,7 +39,7 @@ def test_host_application_answers() -> None:
     ("method", "path", "status", "message"),
     [
         ("GET", "/fail", 500, "internal server error"),
-        ("POST", "/metrics", 405, "only GET"),
+        ("POST", "/metrics", 405, "only GET is supported"),
     ],
 )
 def test_host_errors_have_one_body(method: str, path: str, status: int, message: str) -> None:

@@ -107,14 +107,15 @@ class QuorumNodes:
         scope = self._scopes[node_id] = trio.CancelScope()
         ended = self._ended[node_id] = trio.Event()
 
-        async def run(task_status: "trio.TaskStatus[Node]") -> None:
+        async def run(task_status: "trio.TaskStatus[None]") -> None:
             try:
                 with scope:
                     await node.run(task_status)
             finally:
                 ended.set()
 
-        self.running[node_id] = await self._nursery.start(run)
+        await self._nursery.start(run)
+        self.running[node_id] = node
 
     async def kill(self, node_id: int) -> None:
         """End a node at once; its connections are closed."""

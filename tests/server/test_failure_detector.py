@@ -12,7 +12,7 @@ import trio.testing
 from barnabas.cluster.controller.sessions import SessionKey
 from barnabas.cluster.metadata.delta import MetadataDelta
 from barnabas.cluster.metadata.image import Endpoint, MetadataImage
-from barnabas.server.node.node import system_clock
+from barnabas.server.node.machine import system_clock
 from barnabas.server.quorum import failure_detector
 from barnabas.server.quorum.failure_detector import FailureDetector
 from tests.cluster.states import Cluster

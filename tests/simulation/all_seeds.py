@@ -17,7 +17,7 @@ _WITHOUT_MISTAKES = (
     Simulated("Raft over bytes", wire_seeds.run),
     Simulated("administration", admin_simulation.run),
     Simulated("whole cluster with all features", lambda seed: run(prepare(seed, 30))),
-    Simulated("whole cluster over bytes", lambda seed: run(cluster_scenarios.all_as_bytes(seed))),
+    Simulated("three releases", lambda seed: run(cluster_scenarios.three_releases(seed))),
 )
 """Simulations that no row of the table uses."""
 

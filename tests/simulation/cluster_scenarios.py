@@ -10,6 +10,7 @@ import attrs
 
 from barnabas.testing.simulation import Simulation, prepare
 from barnabas.testing.simulation.faults import Fault, FaultKind
+from barnabas.testing.simulation.network import Delays
 from barnabas.testing.simulation.seed_options import NO_FEATURES, SeedOptions, draw_options
 from tests.simulation.scripted_options import replicated
 
@@ -204,8 +205,51 @@ def upgraded_quorum(seed: int) -> Simulation:
     return prepare(seed, 15, options=options)
 
 
-def all_as_bytes(seed: int) -> Simulation:
-    """Return a quorum with snapshots, moving controllers and three releases, all over bytes."""
+def changing_controllers(seed: int) -> Simulation:
+    """Return brokers that are suspended in turn, while the controller changes all the time."""
+    options = replicated(
+        15, is_combined=False, partitions=3, producer_pause_ms=20, replica_lag_ms=1_500
+    )
+    faults = [Fault(at_ms, FaultKind.RESIGN, (), 0, 0.5) for at_ms in range(500, 14_500, 120)]
+    brokers = options.broker_ids
+    faults += [
+        Fault(at_ms, FaultKind.PAUSE, (brokers[turn % len(brokers)],), 2_200, 0.5)
+        for turn, at_ms in enumerate(range(1_000, 14_000, 1_500))
+    ]
+    return prepare(seed, 15, options=options, faults=sorted(faults, key=lambda each: each.at_ms))
+
+
+def disturbed_elections(seed: int) -> Simulation:
+    """Return voters that are restarted at once, again and again, while messages take long."""
+    chance = random.Random(f"elections {seed}")
+    options = _one_partition(seed, producers=1, producer_pause_ms=500)
+    options = attrs.evolve(options, seconds=30, controllers=chance.choice((3, 5)))
+    faults: list[Fault] = []
+    for at_ms in range(1_000, 28_000, 4_000):
+        faults += [Fault(at_ms, FaultKind.LEADER_LOSES_POWER, (), chance.randrange(50, 3_000), 0.1)]
+        faults += [
+            Fault(
+                at_ms + chance.randrange(200, 3_900),
+                FaultKind.KILL,
+                (chance.choice(options.voter_ids),),
+                chance.randrange(1, 20),
+                0.5,
+            )
+            for _ in range(20)
+        ]
+    simulation = prepare(
+        seed, 30, options=options, faults=sorted(faults, key=lambda each: each.at_ms)
+    )
+    simulation.world.after(6_000_000, _delay_messages, simulation)
+    return simulation
+
+
+def _delay_messages(simulation: Simulation) -> None:
+    simulation.cluster.network.delays = Delays(tail=1_500_000, tail_chance=0.5)
+
+
+def three_releases(seed: int) -> Simulation:
+    """Return a quorum with snapshots, moving controllers and nodes of three releases."""
     options = replicated(
         15,
         metadata_version=21,
@@ -213,7 +257,6 @@ def all_as_bytes(seed: int) -> Simulation:
         transaction_version=0,
         old_peer=seed % 3,
         old_release=("3.9", "4.0")[seed % 2],
-        byte_share=1.0,
         admins=1,
         admin_pause_ms=100,
         snapshot_entries=20,

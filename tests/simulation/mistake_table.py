@@ -41,7 +41,7 @@ from tests.cluster.replication import (
 )
 from tests.coordinator.transactions import transaction_mistakes, transaction_simulation
 from tests.server.coordinators import coordinator_mistakes, moving_coordinator
-from tests.simulation import admission_mistakes, cluster_scenarios
+from tests.simulation import admission_mistakes, cluster_scenarios, quorum_mistakes
 from tests.simulation.planting import Plant, substituted
 
 COUNT = 44
@@ -94,6 +94,7 @@ DELETED = _scenario("whole cluster, deleted records", cluster_scenarios.deleted_
 THROTTLED = _scenario("whole cluster, throttles", cluster_scenarios.throttled_replicas)
 MOVING = _scenario("whole cluster, moving controllers", cluster_scenarios.moving_controllers)
 EAGER = _scenario("whole cluster, eager copier", cluster_scenarios.eager_copier)
+ELECTIONS = _scenario("whole cluster, disturbed elections", cluster_scenarios.disturbed_elections)
 UPGRADED = _scenario("whole cluster, kraft upgrade", cluster_scenarios.upgraded_quorum)
 
 
@@ -185,7 +186,7 @@ MISTAKES: tuple[Mistake, ...] = (
             VOTERS, "LC", 1, 1),
     Mistake(9, "a snapshot names the current epoch",
             _snapshot_id(),
-            SNAPSHOTS, "SN", 0, 1),
+            SNAPSHOTS, "SN", 1, 2),
     Mistake(10, "an open metadata transaction is published",
             controller_mistakes.publish_open_transactions,
             CONTROLLER, "TX", 0, 1),
@@ -347,7 +348,7 @@ MISTAKES: tuple[Mistake, ...] = (
             ISR, "P3 P4", 4, 5),
     Mistake(None, "acks=all is answered without followers",
             isr_mistakes.acknowledge_without_followers,
-            CLUSTER, "P3 P4", 0, 2),
+            CLUSTER, "P3 P4", 3, 3),
     Mistake(None, "the high watermark is the log end",
             isr_mistakes.commit_the_log_end,
             CLUSTER, "P1 P2 P3 P4", 0, 2),
@@ -356,49 +357,55 @@ MISTAKES: tuple[Mistake, ...] = (
             CLUSTER, "P1 P4 P3", 10, 10),
     Mistake(15, "a follower's state is taken before the divergence check",
             isr_mistakes.note_followers_before_the_divergence_check,
-            PARTITION, "P1 P3 P4", 79, 150),
+            PARTITION, "P1 P3 P4", 42, 73),
     Mistake(16, "a new follower truncates to its high watermark",
             follower_mistakes.truncate_to_the_high_watermark,
-            PARTITION, "P1 P3 P4", 1, 3),
+            PARTITION, "P1 P3 P4", 1, 2),
     Mistake(16, "a diverged follower truncates to its high watermark",
             follower_mistakes.truncate_diverged_to_the_high_watermark,
-            PARTITION, "P1 P4 LIVENESS", 0, 3),
+            PARTITION, "P1 P4 LIVENESS", 0, 2),
     Mistake(17, "lastFetchedEpoch is the leader's epoch",
             follower_mistakes.fetch_with_the_leader_epoch,
-            PARTITION, "P1 P2 LIVENESS", 7, 8),
+            PARTITION, "P1 P2 LIVENESS", 9, 10),
     Mistake(19, "an election without appends assigns no leader epoch",
             isr_mistakes.start_no_epoch,
             PARTITION, "P4", 0, 1),
     Mistake(20, "an expanding ISR counts without the joining replica",
             isr_mistakes.expand_without_the_joining_replica,
-            EXPANDING, "P4", 0, 1),
+            EXPANDING, "P4", 1, 2),
     Mistake(20, "a shrink counts before it is confirmed",
             isr_mistakes.shrink_at_once,
-            PENDING, "P1 P4", 0, 6),
-    Mistake(21, "a replica joins the ISR below the epoch's start",
-            isr_mistakes.join_below_the_epoch_start,
-            PARTITION, "P4", 42, 50),
+            PENDING, "P1 P4", 6, 4),
     Mistake(None, "a follower joins the ISR before it has caught up",
             isr_mistakes.join_at_once,
-            PARTITION, "P4", 1, 2),
+            PARTITION, "P4", 2, 11),
     Mistake(None, "a candidate that keeps losing tries again at once",
             substituted(raft_state, "_QUICK_ELECTIONS", 1 << 30),
-            OLD_VOTERS, "LIVENESS", 2, 4),
+            OLD_VOTERS, "LIVENESS", 2, 2),
     Mistake(None, "a follower below the leader's log start begins at the leader's log end",
             follower_mistakes.restart_at_the_log_end,
-            DELETED, "LS P1 P4", 2, 3),
+            DELETED, "LS P1 P4", 0, 2),
     Mistake(None, "a throttled replica is not fetched when the throttle has ended",
             follower_mistakes.stay_throttled,
-            THROTTLED, "LIVENESS", 17, 23),
+            THROTTLED, "LIVENESS", 10, 9),
     Mistake(None, "the reports of voters about themselves have no effect",
             voter_mistakes.ignore_reports,
-            MOVING, "VU", 0, 1),
+            MOVING, "VU", 5, 4),
     Mistake(None, "kraft.version is upgraded without the directories of the voters",
             voter_mistakes.upgrade_without_directories,
             UPGRADED, "KV", 0, 1),
     Mistake(None, "a first write is refused by its guard before the coordinator's answer",
             admission_mistakes.look_at_one_guard_first,
-            EAGER, "C1", 1, 4),
+            EAGER, "C1", 0, 1),
+    Mistake(None, "the log counts as synced before its fsync",
+            quorum_mistakes.count_as_synced_before_the_fsync,
+            ELECTIONS, "LC HW R3", 12, 16),
+    Mistake(None, "the vote is forgotten at a restart",
+            quorum_mistakes.forget_the_vote_at_a_restart,
+            ELECTIONS, "R1 R2", 19, 16),
+    Mistake(None, "a vote is answered before it is written",
+            quorum_mistakes.answer_votes_before_they_are_written,
+            ELECTIONS, "R1 R2", 0, 1),
 )
 # fmt: on
 

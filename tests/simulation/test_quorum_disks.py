@@ -5,7 +5,6 @@ from typing import Any
 import attrs
 import pytest
 
-from barnabas.cluster.metadata.feature_levels import BOOTSTRAP
 from barnabas.protocol.types import Uuid
 from barnabas.testing.simulation import InvariantError, Simulation, prepare, run
 from barnabas.testing.simulation.disk_replacements import DiskReplacements
@@ -74,7 +73,7 @@ class Loss:
         self.lost.process.kill()
         self.lost.replace_quorum_disk(self.lost.quorum_key.directory_id)
         if self.is_formatted:
-            self.lost.quorum_disk.format(self.behind.replica.core.voters, BOOTSTRAP)
+            self.lost.format(self.behind.core.voters)
         self.cluster.network.heal()
         self.cluster.start_node(self.lost)
 
@@ -91,9 +90,9 @@ def test_lost_disk_that_is_not_added_only_observes() -> None:
     simulation.world.after(8_000_000, lose)
     run(simulation)
 
-    core = node.replica.core
+    core = node.core
     assert not core.voters.is_voter(node.quorum_key)
-    assert node.quorum_disk.state.voted is None
+    assert node.quorum_state.voted is None
     assert core.high_watermark > 0
 
 

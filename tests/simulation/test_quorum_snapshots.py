@@ -39,17 +39,31 @@ def test_new_voter_downloads_a_snapshot_first() -> None:
     (spare,) = options.spare_ids
     faults = [Fault(0, FaultKind.POWER_LOSS, (spare,), 10_000, 0.5)]
 
-    notes = notes_of(prepare(1, 20, options=options, faults=faults))
+    notes = notes_of(prepare(3, 20, options=options, faults=faults))
 
     installed = [at for at, note in enumerate(notes) if f"node {spare} installs" in note]
     added = [
         at
         for at, note in enumerate(notes)
-        if f"AddVoter(key=ReplicaKey(id={spare}" in note and note.endswith("NONE")
+        if f"voter ReplicaKey(id={spare}" in note and note.endswith("add NONE")
     ]
     assert installed
     assert added
     assert installed[0] < added[-1]
+
+
+def test_controller_that_lost_its_power_is_reached_again_when_it_is_back() -> None:
+    """The leader leaves its former, silent connection, and the new process is added at once."""
+    options = busy_quorum(spare_controllers=1, voter_pause_ms=3_000)
+    (spare,) = options.spare_ids
+    faults = [Fault(0, FaultKind.POWER_LOSS, (spare,), 10_000, 0.5)]
+
+    notes = notes_of(prepare(1, 20, options=options, faults=faults))
+
+    returned = max(at for at, note in enumerate(notes) if note.endswith(f"node {spare} starts"))
+    outcomes = [note for note in notes[returned:] if f"voter ReplicaKey(id={spare}" in note]
+    assert outcomes
+    assert outcomes[0].endswith("add NONE")
 
 
 def test_observer_that_was_away_downloads_a_snapshot() -> None:
@@ -70,4 +84,4 @@ def test_quorum_that_loses_power_loads_its_snapshots() -> None:
 
     simulation = run(prepare(3, 20, options=options, faults=faults))
 
-    assert all(node.quorum_disk.start_offset > 0 for node in simulation.cluster.nodes.values())
+    assert all(node.log_start_offset > 0 for node in simulation.cluster.nodes.values())

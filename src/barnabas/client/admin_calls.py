@@ -113,7 +113,9 @@ async def describe_configs(
                 )
                 for item in result.configs
             }
-        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"no configuration of {name}")
+        raise KafkaError(
+            ErrorCode.UNKNOWN_SERVER_ERROR, f"the response has no configuration of {name}"
+        )
 
     return await client.retry(f"describing the configuration of {name}", attempt)
 
@@ -147,6 +149,8 @@ async def list_offset(
             for item in found.partitions:
                 client.check_partition(item.error_code, topic, partition)
                 return item.offset
-        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"no offset of {topic}-{partition}")
+        raise KafkaError(
+            ErrorCode.UNKNOWN_SERVER_ERROR, f"the response has no offset of {topic}-{partition}"
+        )
 
     return await client.retry(f"listing offsets of {topic}-{partition}", attempt)

@@ -132,7 +132,8 @@ def _key_document(settings: BearerSettings) -> dict[str, Any]:
     if "jwks_uri" not in document:
         return document
     if document.get("issuer") != settings.issuer:
-        raise ConfigError(f"{settings.keys} is of issuer {document.get('issuer')}")
+        given = document.get("issuer")
+        raise ConfigError(f"{settings.keys} has the issuer {given}, not {settings.issuer}")
     return _document(str(document["jwks_uri"]))
 
 

@@ -112,7 +112,7 @@ class HostedApp:
 
     async def _operational(self, scope: Scope, exchange: "_Exchange") -> None:
         if scope["method"] not in ("GET", "HEAD"):
-            await self._refuse(exchange, 405, "only GET", [(b"allow", b"GET, HEAD")])
+            await self._refuse(exchange, 405, "only GET is supported", [(b"allow", b"GET, HEAD")])
         elif scope["path"] == "/metrics":
             await respond(exchange.send, 200, self.metrics.exposition())
         else:

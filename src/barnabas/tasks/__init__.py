@@ -42,6 +42,7 @@ __all__ = [
     "TimeIsUpError",
     "cancel_scope",
     "checkpoint",
+    "checkpoint_if_cancelled",
     "condition",
     "current_time",
     "event",
@@ -141,6 +142,11 @@ async def sleep_forever() -> None:
 async def checkpoint() -> None:
     """Let other tasks run; a cancelled task ends here."""
     await current.world.checkpoint()
+
+
+async def checkpoint_if_cancelled() -> None:
+    """End a cancelled task here; for another, return without waiting."""
+    await current.world.checkpoint_if_cancelled()
 
 
 async def run_in_thread(call: Callable[..., T], *args: Any, limiter: Limiter) -> T:

@@ -177,6 +177,10 @@ class World(Protocol):
         """Let other tasks run."""
         ...
 
+    async def checkpoint_if_cancelled(self) -> None:
+        """End a cancelled task."""
+        ...
+
     async def run_in_thread(
         self, call: Callable[..., T], args: tuple[Any, ...], limiter: Limiter, /
     ) -> T:

@@ -24,6 +24,7 @@ class TrioWorld:
     sleep = staticmethod(trio.sleep)
     sleep_forever = staticmethod(trio.sleep_forever)
     checkpoint = staticmethod(trio.lowlevel.checkpoint)
+    checkpoint_if_cancelled = staticmethod(trio.lowlevel.checkpoint_if_cancelled)
 
     @staticmethod
     def cancel_scope(deadline: float, shield: bool) -> CancelScope:

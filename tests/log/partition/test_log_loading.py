@@ -197,7 +197,7 @@ def test_damaged_batch_above_the_recovery_point_ends_the_log(log, caplog) -> Non
     values = read_values(again)
     assert len(values) == 30
     assert values == VALUES[: len(values)]
-    assert f"cut log={file}" in caplog.text
+    assert f"truncated log={file}" in caplog.text
     assert len(files(log, ".log")) == 2
 
 
@@ -210,7 +210,7 @@ def test_segment_without_its_last_batches_ends_the_log(log, caplog) -> None:
     again = reopen(log, recover=True)
     assert read_values(again) == VALUES[:10]
     assert not second.exists()
-    assert f"cut log={first} offset=10" in caplog.text
+    assert f"truncated log={first} offset=10" in caplog.text
 
 
 def test_damaged_batch_below_the_recovery_point_is_served_unchanged(log) -> None:

@@ -56,7 +56,7 @@ def visible_records(data: bytes, offset: int, aborted: Sequence[Aborted] | None)
             batch = read_records(data, pos, header)
             records += batch if header.base_offset >= offset else _since(batch, offset)
     if data and not found:
-        raise CorruptBatch(f"{len(data)} bytes hold no whole batch")
+        raise CorruptBatch(f"{len(data)} bytes contain no whole batch")
     return Fetched(records, next_offset)
 
 

@@ -259,7 +259,9 @@ class GroupMember:
         if code is ErrorCode.ILLEGAL_GENERATION:
             return self._drop(is_lost=True)
         self.state = MemberState.LEFT
-        raise KafkaError(code, f"group {self._settings.group_id}")
+        raise KafkaError(
+            code, f"the coordinator refuses this member of group {self._settings.group_id}"
+        )
 
     def request_failed(self) -> list[GroupEvent]:
         """Take in that the last request has no answer: the coordinator must be looked up again."""

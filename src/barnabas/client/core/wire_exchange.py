@@ -74,7 +74,7 @@ class WireExchange:
         (size,) = _LENGTH.unpack_from(self._received)
         if not _LENGTH.size <= size <= self._max_response_bytes:
             raise ProtocolError(
-                f"a response of {size} bytes, at most {self._max_response_bytes} are accepted"
+                f"the response has {size} bytes, at most {self._max_response_bytes} are accepted"
                 + _other_protocol(bytes(self._received[:4]))
             )
         end = _LENGTH.size + size

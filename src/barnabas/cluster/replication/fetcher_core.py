@@ -21,7 +21,7 @@ from barnabas.cluster.replication.followed_partition import (
 )
 from barnabas.cluster.replication.follower_session import SESSION_ERRORS, FollowerSession, Key
 from barnabas.cluster.replication.replication_quota import ReplicationQuota
-from barnabas.protocol.errors import ErrorCode, KafkaError
+from barnabas.protocol.errors import ErrorCode, KafkaError, error_code
 from barnabas.protocol.messages.fetch import FetchRequest, FetchResponse
 from barnabas.protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
 
@@ -300,7 +300,8 @@ class FetcherCore:
     def _on_fetch(self, response: FetchResponse, now_ms: int) -> None:
         if not self._session.accept(response):
             if self._failures or response.error_code not in {0, *SESSION_ERRORS}:
-                logger.warning("fetch refused error=%d", response.error_code)
+                name = error_code(response.error_code).name
+                logger.warning("the leader refused the fetch error=%s", name)
                 self._pause(now_ms)
             else:
                 self._failures += 1  # the next full request is sent at once, but only once
@@ -412,7 +413,8 @@ class FetcherCore:
             self._delay(followed, self._backoff_ms(followed.retries), now_ms)
             followed.retries += 1
         else:
-            logger.warning("fetch refused partition=%s error=%d", followed, code)
+            name = error_code(code).name
+            logger.warning("the leader refused the fetch partition=%s error=%s", followed, name)
             self._delay(followed, self.settings.backoff_ms, now_ms)
 
     # Offsets out of the leader's range

@@ -41,7 +41,11 @@ def append(log: LogLike, batches: Batches, *, leader_epoch: int, now_ms: int) ->
     base_offset, last_offset = _first_offsets(batches)
     end = log.log_end_offset
     if base_offset < end <= last_offset and log.log_start_offset == end:
-        logger.info("restarting an empty log inside a batch offset=%d batch=%d", end, base_offset)
+        logger.info(
+            "starting an empty log at the batch that contains its offset offset=%d batch_offset=%d",
+            end,
+            base_offset,
+        )
         log.truncate_fully_and_start_at(base_offset)
     log.append_as_follower(batches, now_ms=now_ms, leader_epoch=leader_epoch)
 

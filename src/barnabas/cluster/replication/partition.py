@@ -235,7 +235,7 @@ class Partition(HostedPartition):
     def _write_refusal(self, proposal: IsrProposal, answer: PartitionAnswer) -> None:
         if self.host.isr_lines.take(self.host.clock.monotonic_ms()):
             logger.info(
-                "ISR not changed partition=%s-%d isr=%s error=%s",
+                "the controller refused an ISR partition=%s-%d isr=%s error=%s",
                 self.topic,
                 self.partition,
                 list(proposal.isr),

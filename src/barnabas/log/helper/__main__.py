@@ -49,7 +49,7 @@ def main() -> None:
 
 def _run_one(jobs: FileIO, text_bytes: int, payload_bytes: int, *, cpu_s_max: float) -> None:
     if payload_bytes > PAYLOAD_BYTES_MAX:
-        raise ValueError(f"a payload of {payload_bytes} bytes is above {PAYLOAD_BYTES_MAX}")
+        raise ValueError(f"the payload has {payload_bytes} bytes, more than {PAYLOAD_BYTES_MAX}")
     fields = decode_fields(_read(jobs, text_bytes))
     answers = _runner(fields.pop("job"))(fields, _read(jobs, payload_bytes))
     while True:

@@ -85,7 +85,8 @@ def _layout(header: BatchHeader, size: int) -> KafkaError:
         )
     return KafkaError(
         ErrorCode.CORRUPT_MESSAGE,
-        f"a batch with length {header.batch_length} and magic {header.magic} in {size} bytes",
+        f"the batch has length {header.batch_length} and magic {header.magic}, and is not all of "
+        f"the {size} bytes",
     )
 
 

@@ -195,7 +195,7 @@ def _recover(log: "PartitionLog", epochs: LeaderEpochs, replay: Replay) -> tuple
         if found.lost or (following and _is_torn(log, next_offset, following[0])):
             lost = found.lost + sum(each.size for each in following)
             logger.warning(
-                "cut log=%s offset=%d lost_bytes=%d reason=no whole batch at this offset",
+                "truncated log=%s offset=%d lost_bytes=%d reason=no whole batch at this offset",
                 segment.path,
                 next_offset,
                 lost,

@@ -7,7 +7,7 @@ from barnabas.protocol.messages_base import Message
 
 
 class AddOffsetsToTxnRequest(Message, api="AddOffsetsToTxn"):
-    """Add the offsets partition of a group to a transaction."""
+    """The group whose offsets partition is added to a transaction."""
 
     transactional_id: str = string()
     producer_id: int = int64()
@@ -16,7 +16,7 @@ class AddOffsetsToTxnRequest(Message, api="AddOffsetsToTxn"):
 
 
 class AddOffsetsToTxnResponse(Message, api="AddOffsetsToTxn"):
-    """State whether the group's offsets are in the transaction."""
+    """The result: whether the group's offsets are in the transaction."""
 
     throttle_time_ms: int = int32()
     error_code: int = int16()

@@ -7,7 +7,7 @@ from barnabas.protocol.messages_base import Message, Struct
 
 
 class AddPartitionsToTxnRequest(Message, api="AddPartitionsToTxn"):
-    """Add partitions to transactions, or only verify them."""
+    """The partitions to add to transactions, or only to verify."""
 
     class AddPartitionsToTxnTopic(Struct):
         name: str = string()
@@ -34,7 +34,7 @@ class AddPartitionsToTxnRequest(Message, api="AddPartitionsToTxn"):
 
 
 class AddPartitionsToTxnResponse(Message, api="AddPartitionsToTxn"):
-    """State for each partition whether it is in the transaction."""
+    """The result of each partition: whether it is in the transaction."""
 
     class AddPartitionsToTxnPartitionResult(Struct):
         partition_index: int = int32()

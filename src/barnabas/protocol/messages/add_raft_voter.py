@@ -8,7 +8,7 @@ from barnabas.protocol.types import Uuid
 
 
 class AddRaftVoterRequest(Message, api="AddRaftVoter"):
-    """Name the new voter with its directory and endpoints."""
+    """The new voter with its directory and endpoints."""
 
     class Listener(Struct):
         name: str = string()
@@ -24,7 +24,7 @@ class AddRaftVoterRequest(Message, api="AddRaftVoter"):
 
 
 class AddRaftVoterResponse(Message, api="AddRaftVoter"):
-    """State whether the voter was added."""
+    """The result: whether the voter was added."""
 
     throttle_time_ms: int = int32()
     error_code: int = int16()

@@ -7,14 +7,14 @@ from barnabas.protocol.messages_base import Message
 
 
 class AllocateProducerIdsRequest(Message, api="AllocateProducerIds"):
-    """Request the next block for a broker."""
+    """The broker that needs the next block."""
 
     broker_id: int = int32()
     broker_epoch: int = int64(default=-1)
 
 
 class AllocateProducerIdsResponse(Message, api="AllocateProducerIds"):
-    """Return the first id and the length of the block."""
+    """The first id and the length of the block."""
 
     throttle_time_ms: int = int32()
     error_code: int = int16()

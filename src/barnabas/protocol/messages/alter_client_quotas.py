@@ -7,7 +7,7 @@ from barnabas.protocol.messages_base import Message, Struct
 
 
 class AlterClientQuotasRequest(Message, api="AlterClientQuotas"):
-    """Change quotas of entities made of user, client id or address."""
+    """The new quotas of entities made of user, client id or address."""
 
     class EntityData(Struct):
         entity_type: str = string()
@@ -27,7 +27,7 @@ class AlterClientQuotasRequest(Message, api="AlterClientQuotas"):
 
 
 class AlterClientQuotasResponse(Message, api="AlterClientQuotas"):
-    """State for each entity whether it was changed."""
+    """The result of each entity: whether it was changed."""
 
     class EntityData(Struct):
         entity_type: str = string()

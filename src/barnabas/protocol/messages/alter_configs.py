@@ -23,7 +23,7 @@ class AlterConfigsRequest(Message, api="AlterConfigs"):
 
 
 class AlterConfigsResponse(Message, api="AlterConfigs"):
-    """State for each resource whether the set was accepted."""
+    """The result of each resource: whether the set was accepted."""
 
     class AlterConfigsResourceResponse(Struct):
         error_code: int = int16()

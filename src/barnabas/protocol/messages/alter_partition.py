@@ -8,7 +8,7 @@ from barnabas.protocol.types import Uuid
 
 
 class AlterPartitionRequest(Message, api="AlterPartition"):
-    """Propose a new ISR for partitions, each against a partition epoch."""
+    """The proposed ISR of each partition, against a partition epoch."""
 
     class BrokerState(Struct):
         broker_id: int = int32()
@@ -34,7 +34,7 @@ class AlterPartitionRequest(Message, api="AlterPartition"):
 
 
 class AlterPartitionResponse(Message, api="AlterPartition"):
-    """Return the controller's state of each partition."""
+    """The controller's state of each partition."""
 
     class PartitionData(Struct):
         partition_index: int = int32()

@@ -7,7 +7,7 @@ from barnabas.protocol.messages_base import Message, Struct
 
 
 class AlterPartitionReassignmentsRequest(Message, api="AlterPartitionReassignments"):
-    """Partitions new replicas, or cancel a reassignment with null."""
+    """The new replicas of each partition; null cancels a reassignment."""
 
     class ReassignablePartition(Struct):
         partition_index: int = int32()
@@ -25,7 +25,7 @@ class AlterPartitionReassignmentsRequest(Message, api="AlterPartitionReassignmen
 
 
 class AlterPartitionReassignmentsResponse(Message, api="AlterPartitionReassignments"):
-    """State for each partition whether its reassignment was started or cancelled."""
+    """The result of each partition: whether its reassignment was started or cancelled."""
 
     class ReassignablePartitionResponse(Struct):
         partition_index: int = int32()

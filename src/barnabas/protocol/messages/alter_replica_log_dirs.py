@@ -7,7 +7,7 @@ from barnabas.protocol.messages_base import Message, Struct
 
 
 class AlterReplicaLogDirsRequest(Message, api="AlterReplicaLogDirs"):
-    """Name the target directory of each partition."""
+    """The target directory of each partition."""
 
     class AlterReplicaLogDirTopic(Struct):
         name: str = string()
@@ -23,7 +23,7 @@ class AlterReplicaLogDirsRequest(Message, api="AlterReplicaLogDirs"):
 
 
 class AlterReplicaLogDirsResponse(Message, api="AlterReplicaLogDirs"):
-    """State for each partition whether the move was accepted."""
+    """The result of each partition: whether the move was accepted."""
 
     class AlterReplicaLogDirPartitionResult(Struct):
         partition_index: int = int32()

@@ -27,7 +27,7 @@ class AlterShareGroupOffsetsRequest(Message, api="AlterShareGroupOffsets"):
 
 
 class AlterShareGroupOffsetsResponse(Message, api="AlterShareGroupOffsets"):
-    """State for each partition whether its start offset was changed."""
+    """The result of each partition: whether its start offset was changed."""
 
     class AlterShareGroupOffsetsResponsePartition(Struct):
         partition_index: int = int32()

@@ -29,7 +29,7 @@ class AlterUserScramCredentialsRequest(Message, api="AlterUserScramCredentials")
 
 
 class AlterUserScramCredentialsResponse(Message, api="AlterUserScramCredentials"):
-    """State for each user whether the change was accepted."""
+    """The result of each user: whether the change was accepted."""
 
     class AlterUserScramCredentialsResult(Struct):
         user: str = string()

@@ -7,14 +7,14 @@ from barnabas.protocol.messages_base import Message, Struct
 
 
 class ApiVersionsRequest(Message, api="ApiVersions"):
-    """Request the served versions; name the client software."""
+    """The client software that asks for the served versions."""
 
     client_software_name: str = string(versions="3+", ignorable=True)
     client_software_version: str = string(versions="3+", ignorable=True)
 
 
 class ApiVersionsResponse(Message, api="ApiVersions"):
-    """Return each api's versions, and the supported and finalized features."""
+    """Each api's versions, and the supported and finalized features."""
 
     class ApiVersion(Struct):
         api_key: int = int16()

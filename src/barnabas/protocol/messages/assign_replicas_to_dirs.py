@@ -8,7 +8,7 @@ from barnabas.protocol.types import Uuid
 
 
 class AssignReplicasToDirsRequest(Message, api="AssignReplicasToDirs"):
-    """Name the directory of each partition."""
+    """The directory of each partition."""
 
     class PartitionData(Struct):
         partition_index: int = int32()
@@ -27,7 +27,7 @@ class AssignReplicasToDirsRequest(Message, api="AssignReplicasToDirs"):
 
 
 class AssignReplicasToDirsResponse(Message, api="AssignReplicasToDirs"):
-    """State for each partition whether the assignment was recorded."""
+    """The result of each partition: whether the assignment was recorded."""
 
     class PartitionData(Struct):
         partition_index: int = int32()

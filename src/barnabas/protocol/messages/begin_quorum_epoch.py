@@ -34,7 +34,7 @@ class BeginQuorumEpochRequest(Message, api="BeginQuorumEpoch"):
 
 
 class BeginQuorumEpochResponse(Message, api="BeginQuorumEpoch"):
-    """Acknowledge the leader, or return a later epoch."""
+    """The acknowledgement of the leader, or a later epoch."""
 
     class PartitionData(Struct):
         partition_index: int = int32()

@@ -8,7 +8,7 @@ from barnabas.protocol.types import Uuid
 
 
 class BrokerHeartbeatRequest(Message, api="BrokerHeartbeat"):
-    """State how far the broker has replayed the metadata and which state it requests."""
+    """The metadata offset that the broker has applied, and the state that it requests."""
 
     broker_id: int = int32()
     broker_epoch: int = int64(default=-1)
@@ -22,7 +22,7 @@ class BrokerHeartbeatRequest(Message, api="BrokerHeartbeat"):
 
 
 class BrokerHeartbeatResponse(Message, api="BrokerHeartbeat"):
-    """State whether the broker is fenced, caught up, and may shut down."""
+    """The result: whether the broker is fenced, caught up, and may shut down."""
 
     throttle_time_ms: int = int32()
     error_code: int = int16()

@@ -8,7 +8,7 @@ from barnabas.protocol.types import Uuid
 
 
 class BrokerRegistrationRequest(Message, api="BrokerRegistration"):
-    """Register a broker with its listeners, features and directories."""
+    """A broker with its listeners, features and directories."""
 
     class Listener(Struct):
         name: str = string()
@@ -33,7 +33,7 @@ class BrokerRegistrationRequest(Message, api="BrokerRegistration"):
 
 
 class BrokerRegistrationResponse(Message, api="BrokerRegistration"):
-    """Return the broker epoch."""
+    """The broker epoch."""
 
     throttle_time_ms: int = int32()
     error_code: int = int16()

@@ -8,14 +8,14 @@ from barnabas.protocol.types import Uuid
 
 
 class ConsumerGroupDescribeRequest(Message, api="ConsumerGroupDescribe"):
-    """Name the groups."""
+    """The groups."""
 
     group_ids: list[str] = array(Kind.STRING)
     include_authorized_operations: bool = boolean()
 
 
 class ConsumerGroupDescribeResponse(Message, api="ConsumerGroupDescribe"):
-    """Return each group's epochs, assignor and members, with current and target assignment."""
+    """Each group's epochs, assignor and members, with current and target assignment."""
 
     class TopicPartitions(Struct):
         topic_id: Uuid = uuid()

@@ -8,7 +8,7 @@ from barnabas.protocol.types import Uuid
 
 
 class ConsumerGroupHeartbeatRequest(Message, api="ConsumerGroupHeartbeat"):
-    """Join, stay or leave; give only the changes of subscription and partitions."""
+    """A member that joins, stays or leaves, with the changes of its subscription and partitions."""
 
     class TopicPartitions(Struct):
         topic_id: Uuid = uuid()
@@ -29,7 +29,7 @@ class ConsumerGroupHeartbeatRequest(Message, api="ConsumerGroupHeartbeat"):
 
 
 class ConsumerGroupHeartbeatResponse(Message, api="ConsumerGroupHeartbeat"):
-    """Return the member epoch and, when it changed, the assignment."""
+    """The member epoch and, when it changed, the assignment."""
 
     class TopicPartitions(Struct):
         topic_id: Uuid = uuid()

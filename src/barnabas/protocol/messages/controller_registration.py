@@ -8,7 +8,7 @@ from barnabas.protocol.types import Uuid
 
 
 class ControllerRegistrationRequest(Message, api="ControllerRegistration"):
-    """Register a controller with its listeners and features."""
+    """A controller with its listeners and features."""
 
     class Listener(Struct):
         name: str = string()
@@ -29,7 +29,7 @@ class ControllerRegistrationRequest(Message, api="ControllerRegistration"):
 
 
 class ControllerRegistrationResponse(Message, api="ControllerRegistration"):
-    """State whether the registration was accepted."""
+    """The result: whether the registration was accepted."""
 
     throttle_time_ms: int = int32()
     error_code: int = int16()

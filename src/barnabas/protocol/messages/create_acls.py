@@ -22,7 +22,7 @@ class CreateAclsRequest(Message, api="CreateAcls"):
 
 
 class CreateAclsResponse(Message, api="CreateAcls"):
-    """State for each ACL whether it was added."""
+    """The result of each ACL: whether it was added."""
 
     class AclCreationResult(Struct):
         error_code: int = int16()

@@ -7,7 +7,7 @@ from barnabas.protocol.messages_base import Message, Struct
 
 
 class CreateDelegationTokenRequest(Message, api="CreateDelegationToken"):
-    """Request a token for an owner, with renewers and a maximum lifetime (ms)."""
+    """The owner of the token, its renewers and its maximum lifetime (ms)."""
 
     class CreatableRenewers(Struct):
         principal_type: str = string()
@@ -20,7 +20,7 @@ class CreateDelegationTokenRequest(Message, api="CreateDelegationToken"):
 
 
 class CreateDelegationTokenResponse(Message, api="CreateDelegationToken"):
-    """Return the token and when it expires."""
+    """The token and when it expires."""
 
     error_code: int = int16()
     principal_type: str = string()

@@ -25,7 +25,7 @@ class CreatePartitionsRequest(Message, api="CreatePartitions"):
 
 
 class CreatePartitionsResponse(Message, api="CreatePartitions"):
-    """State for each topic whether partitions were added."""
+    """The result of each topic: whether partitions were added."""
 
     class CreatePartitionsTopicResult(Struct):
         name: str = string()

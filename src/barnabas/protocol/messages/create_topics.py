@@ -8,7 +8,7 @@ from barnabas.protocol.types import Uuid
 
 
 class CreateTopicsRequest(Message, api="CreateTopics"):
-    """Describe the topics to create, or only to validate."""
+    """The topics to create, or only to validate."""
 
     class CreatableReplicaAssignment(Struct):
         partition_index: int = int32()
@@ -33,7 +33,7 @@ class CreateTopicsRequest(Message, api="CreateTopics"):
 
 
 class CreateTopicsResponse(Message, api="CreateTopics"):
-    """State for each topic whether it was created, and its configuration."""
+    """The result of each topic: whether it was created, and its configuration."""
 
     class CreatableTopicConfigs(Struct):
         name: str = string()

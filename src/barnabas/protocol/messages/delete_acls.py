@@ -22,7 +22,7 @@ class DeleteAclsRequest(Message, api="DeleteAcls"):
 
 
 class DeleteAclsResponse(Message, api="DeleteAcls"):
-    """Return the removed ACLs for each filter."""
+    """The removed ACLs for each filter."""
 
     class DeleteAclsMatchingAcl(Struct):
         error_code: int = int16()

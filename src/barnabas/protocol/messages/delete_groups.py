@@ -7,13 +7,13 @@ from barnabas.protocol.messages_base import Message, Struct
 
 
 class DeleteGroupsRequest(Message, api="DeleteGroups"):
-    """Name the groups to delete."""
+    """The groups to delete."""
 
     groups_names: list[str] = array(Kind.STRING)
 
 
 class DeleteGroupsResponse(Message, api="DeleteGroups"):
-    """State for each group whether it was deleted."""
+    """The result of each group: whether it was deleted."""
 
     class DeletableGroupResult(Struct):
         group_id: str = string()

@@ -24,7 +24,7 @@ class DeleteRecordsRequest(Message, api="DeleteRecords"):
 
 
 class DeleteRecordsResponse(Message, api="DeleteRecords"):
-    """Return the log start offset of each partition."""
+    """The log start offset of each partition."""
 
     class DeleteRecordsPartitionResult(Struct):
         partition_index: int = int32()

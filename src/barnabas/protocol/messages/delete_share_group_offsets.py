@@ -8,7 +8,7 @@ from barnabas.protocol.types import Uuid
 
 
 class DeleteShareGroupOffsetsRequest(Message, api="DeleteShareGroupOffsets"):
-    """Name the group and the topics."""
+    """The group and the topics."""
 
     class DeleteShareGroupOffsetsRequestTopic(Struct):
         topic_name: str = string()
@@ -20,7 +20,7 @@ class DeleteShareGroupOffsetsRequest(Message, api="DeleteShareGroupOffsets"):
 
 
 class DeleteShareGroupOffsetsResponse(Message, api="DeleteShareGroupOffsets"):
-    """State for each topic whether its offsets were deleted."""
+    """The result of each topic: whether its offsets were deleted."""
 
     class DeleteShareGroupOffsetsResponseTopic(Struct):
         topic_name: str = string()

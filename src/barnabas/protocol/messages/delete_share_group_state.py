@@ -8,7 +8,7 @@ from barnabas.protocol.types import Uuid
 
 
 class DeleteShareGroupStateRequest(Message, api="DeleteShareGroupState"):
-    """Name the share partitions."""
+    """The share partitions."""
 
     class PartitionData(Struct):
         partition: int = int32()
@@ -22,7 +22,7 @@ class DeleteShareGroupStateRequest(Message, api="DeleteShareGroupState"):
 
 
 class DeleteShareGroupStateResponse(Message, api="DeleteShareGroupState"):
-    """State for each partition whether its state was deleted."""
+    """The result of each partition: whether its state was deleted."""
 
     class PartitionResult(Struct):
         partition: int = int32()

@@ -8,7 +8,7 @@ from barnabas.protocol.types import Uuid
 
 
 class DeleteTopicsRequest(Message, api="DeleteTopics"):
-    """Name the topics to delete, by name or by id."""
+    """The topics to delete, by name or by id."""
 
     class DeleteTopicState(Struct):
         name: str | None = string(nullable=True, default=None)
@@ -20,7 +20,7 @@ class DeleteTopicsRequest(Message, api="DeleteTopics"):
 
 
 class DeleteTopicsResponse(Message, api="DeleteTopics"):
-    """State for each topic whether it was deleted."""
+    """The result of each topic: whether it was deleted."""
 
     class DeletableTopicResult(Struct):
         name: str | None = string(nullable="6+")

@@ -19,7 +19,7 @@ class DescribeAclsRequest(Message, api="DescribeAcls"):
 
 
 class DescribeAclsResponse(Message, api="DescribeAcls"):
-    """Return the matching ACLs, grouped by resource."""
+    """The matching ACLs, grouped by resource."""
 
     class AclDescription(Struct):
         principal: str = string()

@@ -19,7 +19,7 @@ class DescribeClientQuotasRequest(Message, api="DescribeClientQuotas"):
 
 
 class DescribeClientQuotasResponse(Message, api="DescribeClientQuotas"):
-    """Return the matching entities with their quotas."""
+    """The matching entities with their quotas."""
 
     class EntityData(Struct):
         entity_type: str = string()

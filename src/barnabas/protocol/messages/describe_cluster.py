@@ -7,7 +7,7 @@ from barnabas.protocol.messages_base import Message, Struct
 
 
 class DescribeClusterRequest(Message, api="DescribeCluster"):
-    """Request the brokers or the controllers."""
+    """The kind of nodes to describe: brokers or controllers."""
 
     include_cluster_authorized_operations: bool = boolean()
     endpoint_type: int = int8(versions="1+", default=1)
@@ -15,7 +15,7 @@ class DescribeClusterRequest(Message, api="DescribeCluster"):
 
 
 class DescribeClusterResponse(Message, api="DescribeCluster"):
-    """Return the cluster id, the controller, and the nodes with their endpoints."""
+    """The cluster id, the controller, and the nodes with their endpoints."""
 
     class DescribeClusterBroker(Struct):
         broker_id: int = int32()

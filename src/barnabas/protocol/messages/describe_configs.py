@@ -7,7 +7,7 @@ from barnabas.protocol.messages_base import Message, Struct
 
 
 class DescribeConfigsRequest(Message, api="DescribeConfigs"):
-    """Name the resources and, optionally, the properties."""
+    """The resources and, optionally, the properties."""
 
     class DescribeConfigsResource(Struct):
         resource_type: int = int8()
@@ -22,7 +22,7 @@ class DescribeConfigsRequest(Message, api="DescribeConfigs"):
 
 
 class DescribeConfigsResponse(Message, api="DescribeConfigs"):
-    """Return each property's value, source and documentation."""
+    """Each property's value, source and documentation."""
 
     class DescribeConfigsSynonym(Struct):
         name: str = string()

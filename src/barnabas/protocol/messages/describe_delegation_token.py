@@ -7,7 +7,7 @@ from barnabas.protocol.messages_base import Message, Struct
 
 
 class DescribeDelegationTokenRequest(Message, api="DescribeDelegationToken"):
-    """Name the owners, or request all tokens."""
+    """The owners whose tokens are described; null for all tokens."""
 
     class DescribeDelegationTokenOwner(Struct):
         principal_type: str = string()
@@ -19,7 +19,7 @@ class DescribeDelegationTokenRequest(Message, api="DescribeDelegationToken"):
 
 
 class DescribeDelegationTokenResponse(Message, api="DescribeDelegationToken"):
-    """Return the tokens that the requester may see."""
+    """The tokens that the requester may see."""
 
     class DescribedDelegationTokenRenewer(Struct):
         principal_type: str = string()

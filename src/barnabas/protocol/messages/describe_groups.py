@@ -7,14 +7,14 @@ from barnabas.protocol.messages_base import Message, Struct
 
 
 class DescribeGroupsRequest(Message, api="DescribeGroups"):
-    """Name the groups."""
+    """The groups."""
 
     groups: list[str] = array(Kind.STRING)
     include_authorized_operations: bool = boolean(versions="3+")
 
 
 class DescribeGroupsResponse(Message, api="DescribeGroups"):
-    """Return each group's state, protocol and members."""
+    """Each group's state, protocol and members."""
 
     class DescribedGroupMember(Struct):
         member_id: str = string()

@@ -7,7 +7,7 @@ from barnabas.protocol.messages_base import Message, Struct
 
 
 class DescribeLogDirsRequest(Message, api="DescribeLogDirs"):
-    """Name partitions, or request all."""
+    """The partitions; null for all."""
 
     class DescribableLogDirTopic(Struct):
         topic: str = string()
@@ -19,7 +19,7 @@ class DescribeLogDirsRequest(Message, api="DescribeLogDirs"):
 
 
 class DescribeLogDirsResponse(Message, api="DescribeLogDirs"):
-    """Return each directory's size and state, and its partitions."""
+    """Each directory's size and state, and its partitions."""
 
     class DescribeLogDirsPartition(Struct):
         partition_index: int = int32()

@@ -7,7 +7,7 @@ from barnabas.protocol.messages_base import Message, Struct
 
 
 class DescribeProducersRequest(Message, api="DescribeProducers"):
-    """Name the partitions."""
+    """The partitions."""
 
     class TopicRequest(Struct):
         name: str = string()
@@ -17,7 +17,7 @@ class DescribeProducersRequest(Message, api="DescribeProducers"):
 
 
 class DescribeProducersResponse(Message, api="DescribeProducers"):
-    """Return each partition's producers, with sequences and open transactions."""
+    """Each partition's producers, with sequences and open transactions."""
 
     class ProducerState(Struct):
         producer_id: int = int64()

@@ -8,7 +8,7 @@ from barnabas.protocol.types import Uuid
 
 
 class DescribeQuorumRequest(Message, api="DescribeQuorum"):
-    """Request the state of the quorum of the metadata partition."""
+    """The metadata partition, whose quorum is described."""
 
     class PartitionData(Struct):
         partition_index: int = int32()
@@ -21,7 +21,7 @@ class DescribeQuorumRequest(Message, api="DescribeQuorum"):
 
 
 class DescribeQuorumResponse(Message, api="DescribeQuorum"):
-    """Return leader, epoch, high watermark, and the progress of each replica."""
+    """Leader, epoch, high watermark, and the progress of each replica."""
 
     class ReplicaState(Struct):
         replica_id: int = int32()

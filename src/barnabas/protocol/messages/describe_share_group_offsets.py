@@ -8,7 +8,7 @@ from barnabas.protocol.types import Uuid
 
 
 class DescribeShareGroupOffsetsRequest(Message, api="DescribeShareGroupOffsets"):
-    """Name the groups and, optionally, their partitions."""
+    """The groups and, optionally, their partitions."""
 
     class DescribeShareGroupOffsetsRequestTopic(Struct):
         topic_name: str = string()
@@ -26,7 +26,7 @@ class DescribeShareGroupOffsetsRequest(Message, api="DescribeShareGroupOffsets")
 
 
 class DescribeShareGroupOffsetsResponse(Message, api="DescribeShareGroupOffsets"):
-    """Return each partition's start offset and lag."""
+    """Each partition's start offset and lag."""
 
     class DescribeShareGroupOffsetsResponsePartition(Struct):
         partition_index: int = int32()

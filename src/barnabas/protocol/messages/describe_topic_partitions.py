@@ -8,7 +8,7 @@ from barnabas.protocol.types import Uuid
 
 
 class DescribeTopicPartitionsRequest(Message, api="DescribeTopicPartitions"):
-    """Name the topics, and the cursor of the next page."""
+    """The topics, and the cursor of the next page."""
 
     class TopicRequest(Struct):
         name: str = string()
@@ -25,7 +25,7 @@ class DescribeTopicPartitionsRequest(Message, api="DescribeTopicPartitions"):
 
 
 class DescribeTopicPartitionsResponse(Message, api="DescribeTopicPartitions"):
-    """Return the partitions with their eligible leader replicas, and the next cursor."""
+    """The partitions with their eligible leader replicas, and the next cursor."""
 
     class DescribeTopicPartitionsResponsePartition(Struct):
         error_code: int = int16()

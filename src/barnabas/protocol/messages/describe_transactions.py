@@ -7,13 +7,13 @@ from barnabas.protocol.messages_base import Message, Struct
 
 
 class DescribeTransactionsRequest(Message, api="DescribeTransactions"):
-    """Name the transactional ids."""
+    """The transactional ids."""
 
     transactional_ids: list[str] = array(Kind.STRING)
 
 
 class DescribeTransactionsResponse(Message, api="DescribeTransactions"):
-    """Return each transaction's state, producer, start time and partitions."""
+    """Each transaction's state, producer, start time and partitions."""
 
     class TopicData(Struct):
         topic: str = string()

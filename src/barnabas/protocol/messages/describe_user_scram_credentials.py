@@ -7,7 +7,7 @@ from barnabas.protocol.messages_base import Message, Struct
 
 
 class DescribeUserScramCredentialsRequest(Message, api="DescribeUserScramCredentials"):
-    """Name users, or request all."""
+    """The users; null for all."""
 
     class UserName(Struct):
         name: str = string()
@@ -18,7 +18,7 @@ class DescribeUserScramCredentialsRequest(Message, api="DescribeUserScramCredent
 
 
 class DescribeUserScramCredentialsResponse(Message, api="DescribeUserScramCredentials"):
-    """Return each user's mechanisms and iterations, never the secrets."""
+    """Each user's mechanisms and iterations, never the secrets."""
 
     class CredentialInfo(Struct):
         mechanism: int = int8()

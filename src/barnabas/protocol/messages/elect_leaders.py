@@ -7,7 +7,7 @@ from barnabas.protocol.messages_base import Message, Struct
 
 
 class ElectLeadersRequest(Message, api="ElectLeaders"):
-    """Request preferred or unclean elections for some partitions or all."""
+    """The type of election, preferred or unclean, and the partitions; null for all."""
 
     class TopicPartitions(Struct):
         topic: str = string()
@@ -21,7 +21,7 @@ class ElectLeadersRequest(Message, api="ElectLeaders"):
 
 
 class ElectLeadersResponse(Message, api="ElectLeaders"):
-    """State for each partition the result of its election."""
+    """The result of the election in each partition."""
 
     class PartitionResult(Struct):
         partition_id: int = int32()

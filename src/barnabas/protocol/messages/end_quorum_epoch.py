@@ -8,7 +8,7 @@ from barnabas.protocol.types import Uuid
 
 
 class EndQuorumEpochRequest(Message, api="EndQuorumEpoch"):
-    """Notify voters that the leader resigns, and name the preferred successors."""
+    """The leader that resigns, and its preferred successors."""
 
     class ReplicaInfo(Struct):
         candidate_id: int = int32()
@@ -40,7 +40,7 @@ class EndQuorumEpochRequest(Message, api="EndQuorumEpoch"):
 
 
 class EndQuorumEpochResponse(Message, api="EndQuorumEpoch"):
-    """Acknowledge the resignation, or return a later epoch."""
+    """The acknowledgement of the resignation, or a later epoch."""
 
     class PartitionData(Struct):
         partition_index: int = int32()

@@ -7,7 +7,7 @@ from barnabas.protocol.messages_base import Message
 
 
 class EndTxnRequest(Message, api="EndTxn"):
-    """Commit or abort a producer's ongoing transaction."""
+    """The outcome of a producer's ongoing transaction: commit or abort."""
 
     transactional_id: str = string()
     producer_id: int = int64()
@@ -16,7 +16,7 @@ class EndTxnRequest(Message, api="EndTxn"):
 
 
 class EndTxnResponse(Message, api="EndTxn"):
-    """State the outcome and, from version 5 on, the producer id and epoch to use next."""
+    """The result and, from version 5 on, the producer id and epoch to use next."""
 
     throttle_time_ms: int = int32()
     error_code: int = int16()

@@ -7,7 +7,7 @@ from barnabas.protocol.messages_base import Message
 
 
 class EnvelopeRequest(Message, api="Envelope"):
-    """Wrap a request with the principal and address of its client."""
+    """A request with the principal and address of its client."""
 
     request_data: bytes = binary()
     request_principal: bytes | None = binary(nullable=True)
@@ -15,7 +15,7 @@ class EnvelopeRequest(Message, api="Envelope"):
 
 
 class EnvelopeResponse(Message, api="Envelope"):
-    """Wrap the controller's response."""
+    """The controller's response to the request in the envelope."""
 
     response_data: bytes | None = binary(nullable=True, default=None)
     error_code: int = int16()

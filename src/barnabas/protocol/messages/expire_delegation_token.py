@@ -7,14 +7,14 @@ from barnabas.protocol.messages_base import Message
 
 
 class ExpireDelegationTokenRequest(Message, api="ExpireDelegationToken"):
-    """Name a token by its HMAC, and its expiry period (ms)."""
+    """The HMAC of a token, and its expiry period (ms)."""
 
     hmac: bytes = binary(secret=True)
     expiry_time_period_ms: int = int64()
 
 
 class ExpireDelegationTokenResponse(Message, api="ExpireDelegationToken"):
-    """Return when the token expires."""
+    """The time at which the token expires."""
 
     error_code: int = int16()
     expiry_timestamp_ms: int = int64()

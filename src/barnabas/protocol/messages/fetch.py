@@ -20,7 +20,7 @@ from barnabas.protocol.types import Uuid
 
 
 class FetchRequest(Message, api="Fetch"):
-    """Request records of partitions from given offsets, and how long to wait for them."""
+    """The partitions to read, each from an offset, and how long to wait for records."""
 
     class ReplicaState(Struct):
         replica_id: int = int32(default=-1)
@@ -67,7 +67,7 @@ class FetchRequest(Message, api="Fetch"):
 
 
 class FetchResponse(Message, api="Fetch"):
-    """Return each partition's records as stored, high watermark and last stable offset."""
+    """Each partition's records as stored, high watermark and last stable offset."""
 
     class EpochEndOffset(Struct):
         epoch: int = int32(default=-1)

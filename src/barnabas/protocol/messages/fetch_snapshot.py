@@ -19,7 +19,7 @@ from barnabas.protocol.types import Uuid
 
 
 class FetchSnapshotRequest(Message, api="FetchSnapshot"):
-    """Request bytes of a snapshot from a position."""
+    """The position in a snapshot to read from."""
 
     class SnapshotId(Struct):
         end_offset: int = int64()
@@ -43,7 +43,7 @@ class FetchSnapshotRequest(Message, api="FetchSnapshot"):
 
 
 class FetchSnapshotResponse(Message, api="FetchSnapshot"):
-    """Return the bytes, and the size of the snapshot."""
+    """The bytes, and the size of the snapshot."""
 
     class SnapshotId(Struct):
         end_offset: int = int64()

@@ -7,7 +7,7 @@ from barnabas.protocol.messages_base import Message, Struct
 
 
 class FindCoordinatorRequest(Message, api="FindCoordinator"):
-    """Name one key or, from version 4 on, several keys of one type."""
+    """One key or, from version 4 on, several keys of one type."""
 
     key: str = string(versions="0-3")
     key_type: int = int8(versions="1+")
@@ -15,7 +15,7 @@ class FindCoordinatorRequest(Message, api="FindCoordinator"):
 
 
 class FindCoordinatorResponse(Message, api="FindCoordinator"):
-    """Return the coordinator's node id, host and port for each key."""
+    """The coordinator's node id, host and port for each key."""
 
     class Coordinator(Struct):
         key: str = string()

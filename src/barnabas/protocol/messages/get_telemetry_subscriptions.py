@@ -8,13 +8,13 @@ from barnabas.protocol.types import Uuid
 
 
 class GetTelemetrySubscriptionsRequest(Message, api="GetTelemetrySubscriptions"):
-    """Name the client instance, or request a new id."""
+    """The client instance; the zero id requests a new one."""
 
     client_instance_id: Uuid = uuid()
 
 
 class GetTelemetrySubscriptionsResponse(Message, api="GetTelemetrySubscriptions"):
-    """Return which metrics to push, how often, and their compression types."""
+    """The metrics to push, how often, and their compression types."""
 
     throttle_time_ms: int = int32()
     error_code: int = int16()

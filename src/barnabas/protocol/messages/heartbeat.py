@@ -7,7 +7,7 @@ from barnabas.protocol.messages_base import Message
 
 
 class HeartbeatRequest(Message, api="Heartbeat"):
-    """Name the member and its generation."""
+    """The member and its generation."""
 
     group_id: str = string()
     generation_id: int = int32()
@@ -16,7 +16,7 @@ class HeartbeatRequest(Message, api="Heartbeat"):
 
 
 class HeartbeatResponse(Message, api="Heartbeat"):
-    """State whether the group rebalances."""
+    """The result, which says whether the group rebalances."""
 
     throttle_time_ms: int = int32(versions="1+", ignorable=True)
     error_code: int = int16()

@@ -26,7 +26,7 @@ class IncrementalAlterConfigsRequest(Message, api="IncrementalAlterConfigs"):
 
 
 class IncrementalAlterConfigsResponse(Message, api="IncrementalAlterConfigs"):
-    """State for each resource whether the changes were accepted."""
+    """The result of each resource: whether the changes were accepted."""
 
     class AlterConfigsResourceResponse(Struct):
         error_code: int = int16()

@@ -7,7 +7,7 @@ from barnabas.protocol.messages_base import Message
 
 
 class InitProducerIdRequest(Message, api="InitProducerId"):
-    """Request a producer id, or the next epoch of one."""
+    """The transactional id that needs a producer id, or the producer that needs its next epoch."""
 
     transactional_id: str | None = string(nullable=True)
     transaction_timeout_ms: int = int32()
@@ -18,7 +18,7 @@ class InitProducerIdRequest(Message, api="InitProducerId"):
 
 
 class InitProducerIdResponse(Message, api="InitProducerId"):
-    """Return the producer id and epoch to use."""
+    """The producer id and epoch to use."""
 
     throttle_time_ms: int = int32(ignorable=True)
     error_code: int = int16()

@@ -26,7 +26,7 @@ class InitializeShareGroupStateRequest(Message, api="InitializeShareGroupState")
 
 
 class InitializeShareGroupStateResponse(Message, api="InitializeShareGroupState"):
-    """State for each partition whether its state was created."""
+    """The result of each partition: whether its state was created."""
 
     class PartitionResult(Struct):
         partition: int = int32()

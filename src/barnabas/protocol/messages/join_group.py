@@ -7,7 +7,7 @@ from barnabas.protocol.messages_base import Message, Struct
 
 
 class JoinGroupRequest(Message, api="JoinGroup"):
-    """Describe a member with its supported protocols."""
+    """A member with its supported protocols."""
 
     class JoinGroupRequestProtocol(Struct):
         name: str = string()
@@ -24,7 +24,7 @@ class JoinGroupRequest(Message, api="JoinGroup"):
 
 
 class JoinGroupResponse(Message, api="JoinGroup"):
-    """Return the member id and generation; the leader also gets the members."""
+    """The member id and generation; the leader also gets the members."""
 
     class JoinGroupResponseMember(Struct):
         member_id: str = string()

@@ -7,7 +7,7 @@ from barnabas.protocol.messages_base import Message, Struct
 
 
 class LeaveGroupRequest(Message, api="LeaveGroup"):
-    """Remove one or, from version 3 on, several members."""
+    """The members to remove: one or, from version 3 on, several."""
 
     class MemberIdentity(Struct):
         member_id: str = string()
@@ -20,7 +20,7 @@ class LeaveGroupRequest(Message, api="LeaveGroup"):
 
 
 class LeaveGroupResponse(Message, api="LeaveGroup"):
-    """State for each member whether it was removed."""
+    """The result of each member: whether it was removed."""
 
     class MemberResponse(Struct):
         member_id: str = string()

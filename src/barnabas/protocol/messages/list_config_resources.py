@@ -7,13 +7,13 @@ from barnabas.protocol.messages_base import Message, Struct
 
 
 class ListConfigResourcesRequest(Message, api="ListConfigResources"):
-    """Name resource types, or request all."""
+    """The resource types; none for all."""
 
     resource_types: list[int] = array(Kind.INT8, versions="1+")
 
 
 class ListConfigResourcesResponse(Message, api="ListConfigResources"):
-    """Return the resources."""
+    """The resources."""
 
     class ConfigResource(Struct):
         resource_name: str = string()

@@ -7,14 +7,14 @@ from barnabas.protocol.messages_base import Message, Struct
 
 
 class ListGroupsRequest(Message, api="ListGroups"):
-    """Request all groups, or groups of given states and types."""
+    """The states and types of the groups to list; none for all."""
 
     states_filter: list[str] = array(Kind.STRING, versions="4+")
     types_filter: list[str] = array(Kind.STRING, versions="5+")
 
 
 class ListGroupsResponse(Message, api="ListGroups"):
-    """Return the groups with protocol, state and type."""
+    """The groups with protocol, state and type."""
 
     class ListedGroup(Struct):
         group_id: str = string()

@@ -25,7 +25,7 @@ class ListOffsetsRequest(Message, api="ListOffsets"):
 
 
 class ListOffsetsResponse(Message, api="ListOffsets"):
-    """Return the offset and timestamp found in each partition."""
+    """The offset and timestamp found in each partition."""
 
     class ListOffsetsPartitionResponse(Struct):
         partition_index: int = int32()

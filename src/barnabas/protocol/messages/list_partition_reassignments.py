@@ -7,7 +7,7 @@ from barnabas.protocol.messages_base import Message, Struct
 
 
 class ListPartitionReassignmentsRequest(Message, api="ListPartitionReassignments"):
-    """Name partitions, or request all."""
+    """The partitions; null for all."""
 
     class ListPartitionReassignmentsTopics(Struct):
         name: str = string()
@@ -20,7 +20,7 @@ class ListPartitionReassignmentsRequest(Message, api="ListPartitionReassignments
 
 
 class ListPartitionReassignmentsResponse(Message, api="ListPartitionReassignments"):
-    """Return the replicas of each reassignment, with those added and removed."""
+    """The replicas of each reassignment, with those added and removed."""
 
     class OngoingPartitionReassignment(Struct):
         partition_index: int = int32()

@@ -7,7 +7,7 @@ from barnabas.protocol.messages_base import Message, Struct
 
 
 class ListTransactionsRequest(Message, api="ListTransactions"):
-    """Filter by state, producer, duration or pattern; no filter requests all."""
+    """The filters by state, producer, duration or pattern; none for all."""
 
     state_filters: list[str] = array(Kind.STRING)
     producer_id_filters: list[int] = array(Kind.INT64)
@@ -16,7 +16,7 @@ class ListTransactionsRequest(Message, api="ListTransactions"):
 
 
 class ListTransactionsResponse(Message, api="ListTransactions"):
-    """Return the transactional ids with producer and state."""
+    """The transactional ids with producer and state."""
 
     class TransactionState(Struct):
         transactional_id: str = string()

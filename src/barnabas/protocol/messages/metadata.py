@@ -8,7 +8,7 @@ from barnabas.protocol.types import Uuid
 
 
 class MetadataRequest(Message, api="Metadata"):
-    """Name topics by name or id, or request all; missing topics may be created."""
+    """The topics by name or id, or all; missing topics may be created."""
 
     class MetadataRequestTopic(Struct):
         topic_id: Uuid = uuid(versions="10+", ignorable=True)
@@ -23,7 +23,7 @@ class MetadataRequest(Message, api="Metadata"):
 
 
 class MetadataResponse(Message, api="Metadata"):
-    """Return the brokers, the controller, and each topic's partitions with leader and replicas."""
+    """The brokers, the controller, and each topic's partitions with leader and replicas."""
 
     class MetadataResponseBroker(Struct):
         node_id: int = int32()

@@ -8,7 +8,7 @@ from barnabas.protocol.types import Uuid
 
 
 class OffsetCommitRequest(Message, api="OffsetCommit"):
-    """Commit offsets, as a member of the group or from outside."""
+    """The offsets that a member of the group, or another client, commits."""
 
     class OffsetCommitRequestPartition(Struct):
         partition_index: int = int32()
@@ -32,7 +32,7 @@ class OffsetCommitRequest(Message, api="OffsetCommit"):
 
 
 class OffsetCommitResponse(Message, api="OffsetCommit"):
-    """State for each partition whether its offset was committed."""
+    """The result of each partition: whether its offset was committed."""
 
     class OffsetCommitResponsePartition(Struct):
         partition_index: int = int32()

@@ -7,7 +7,7 @@ from barnabas.protocol.messages_base import Message, Struct
 
 
 class OffsetDeleteRequest(Message, api="OffsetDelete"):
-    """Name the partitions."""
+    """The partitions."""
 
     class OffsetDeleteRequestPartition(Struct):
         partition_index: int = int32()
@@ -23,7 +23,7 @@ class OffsetDeleteRequest(Message, api="OffsetDelete"):
 
 
 class OffsetDeleteResponse(Message, api="OffsetDelete"):
-    """State for each partition whether its offset was deleted."""
+    """The result of each partition: whether its offset was deleted."""
 
     class OffsetDeleteResponsePartition(Struct):
         partition_index: int = int32()

@@ -8,7 +8,7 @@ from barnabas.protocol.types import Uuid
 
 
 class OffsetFetchRequest(Message, api="OffsetFetch"):
-    """Name one group or, from version 8 on, several groups."""
+    """One group or, from version 8 on, several groups."""
 
     class OffsetFetchRequestTopic(Struct):
         name: str = string()
@@ -38,7 +38,7 @@ class OffsetFetchRequest(Message, api="OffsetFetch"):
 
 
 class OffsetFetchResponse(Message, api="OffsetFetch"):
-    """Return each partition's committed offset, or -1 where there is none."""
+    """Each partition's committed offset, or -1 where there is none."""
 
     class OffsetFetchResponsePartition(Struct):
         partition_index: int = int32()

@@ -7,7 +7,7 @@ from barnabas.protocol.messages_base import Message, Struct
 
 
 class OffsetForLeaderEpochRequest(Message, api="OffsetForLeaderEpoch"):
-    """Request the end offset of a leader epoch for each partition."""
+    """The leader epoch of each partition whose end offset is wanted."""
 
     class OffsetForLeaderPartition(Struct):
         partition: int = int32()
@@ -25,7 +25,7 @@ class OffsetForLeaderEpochRequest(Message, api="OffsetForLeaderEpoch"):
 
 
 class OffsetForLeaderEpochResponse(Message, api="OffsetForLeaderEpoch"):
-    """Return the largest epoch not above the requested one, and its end offset."""
+    """The largest epoch not above the requested one, and its end offset."""
 
     class EpochEndOffset(Struct):
         error_code: int = int16()

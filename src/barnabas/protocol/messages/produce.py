@@ -18,7 +18,7 @@ from barnabas.protocol.types import Uuid
 
 
 class ProduceRequest(Message, api="Produce"):
-    """Append record batches to partitions that the receiver leads."""
+    """Record batches for partitions that the receiver leads."""
 
     class PartitionProduceData(Struct):
         index: int = int32()
@@ -36,7 +36,7 @@ class ProduceRequest(Message, api="Produce"):
 
 
 class ProduceResponse(Message, api="Produce"):
-    """State for each partition the offset of its records, or the error."""
+    """The result of each partition: the offset of its records, or the error."""
 
     class BatchIndexAndErrorMessage(Struct):
         batch_index: int = int32()

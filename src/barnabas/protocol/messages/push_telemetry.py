@@ -18,7 +18,7 @@ class PushTelemetryRequest(Message, api="PushTelemetry"):
 
 
 class PushTelemetryResponse(Message, api="PushTelemetry"):
-    """State whether the metrics were accepted."""
+    """The result: whether the metrics were accepted."""
 
     throttle_time_ms: int = int32()
     error_code: int = int16()

@@ -8,7 +8,7 @@ from barnabas.protocol.types import Uuid
 
 
 class ReadShareGroupStateRequest(Message, api="ReadShareGroupState"):
-    """Name the share partitions."""
+    """The share partitions."""
 
     class PartitionData(Struct):
         partition: int = int32()
@@ -23,7 +23,7 @@ class ReadShareGroupStateRequest(Message, api="ReadShareGroupState"):
 
 
 class ReadShareGroupStateResponse(Message, api="ReadShareGroupState"):
-    """Return each partition's start offset and the state of its batches."""
+    """Each partition's start offset and the state of its batches."""
 
     class StateBatch(Struct):
         first_offset: int = int64()

@@ -8,7 +8,7 @@ from barnabas.protocol.types import Uuid
 
 
 class ReadShareGroupStateSummaryRequest(Message, api="ReadShareGroupStateSummary"):
-    """Name the share partitions."""
+    """The share partitions."""
 
     class PartitionData(Struct):
         partition: int = int32()
@@ -25,7 +25,7 @@ class ReadShareGroupStateSummaryRequest(Message, api="ReadShareGroupStateSummary
 
 
 class ReadShareGroupStateSummaryResponse(Message, api="ReadShareGroupStateSummary"):
-    """Return each partition's start offset and its number of completed deliveries."""
+    """Each partition's start offset and its number of completed deliveries."""
 
     class PartitionResult(Struct):
         partition: int = int32()

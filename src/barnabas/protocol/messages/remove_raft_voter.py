@@ -8,7 +8,7 @@ from barnabas.protocol.types import Uuid
 
 
 class RemoveRaftVoterRequest(Message, api="RemoveRaftVoter"):
-    """Name the voter and its directory."""
+    """The voter and its directory."""
 
     cluster_id: str | None = string(nullable=True)
     voter_id: int = int32()
@@ -16,7 +16,7 @@ class RemoveRaftVoterRequest(Message, api="RemoveRaftVoter"):
 
 
 class RemoveRaftVoterResponse(Message, api="RemoveRaftVoter"):
-    """State whether the voter was removed."""
+    """The result: whether the voter was removed."""
 
     throttle_time_ms: int = int32()
     error_code: int = int16()

@@ -7,14 +7,14 @@ from barnabas.protocol.messages_base import Message
 
 
 class RenewDelegationTokenRequest(Message, api="RenewDelegationToken"):
-    """Name a token by its HMAC, and its renewal period (ms)."""
+    """The HMAC of a token, and its renewal period (ms)."""
 
     hmac: bytes = binary(secret=True)
     renew_period_ms: int = int64()
 
 
 class RenewDelegationTokenResponse(Message, api="RenewDelegationToken"):
-    """Return when the token expires."""
+    """The time at which the token expires."""
 
     error_code: int = int16()
     expiry_timestamp_ms: int = int64()

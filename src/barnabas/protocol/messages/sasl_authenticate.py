@@ -7,13 +7,13 @@ from barnabas.protocol.messages_base import Message
 
 
 class SaslAuthenticateRequest(Message, api="SaslAuthenticate"):
-    """Carry the client's next token."""
+    """The client's next token."""
 
     auth_bytes: bytes = binary(secret=True)
 
 
 class SaslAuthenticateResponse(Message, api="SaslAuthenticate"):
-    """Carry the server's answer, or why authentication failed."""
+    """The server's next token, or the reason why authentication failed."""
 
     error_code: int = int16()
     error_message: str | None = string(nullable=True)

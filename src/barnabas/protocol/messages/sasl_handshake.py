@@ -7,13 +7,13 @@ from barnabas.protocol.messages_base import Message
 
 
 class SaslHandshakeRequest(Message, api="SaslHandshake"):
-    """Name the client's mechanism."""
+    """The client's mechanism."""
 
     mechanism: str = string()
 
 
 class SaslHandshakeResponse(Message, api="SaslHandshake"):
-    """Accept the mechanism, or list the enabled ones."""
+    """The result, with the enabled mechanisms."""
 
     error_code: int = int16()
     mechanisms: list[str] = array(Kind.STRING)

@@ -8,7 +8,7 @@ from barnabas.protocol.types import Uuid
 
 
 class ShareAcknowledgeRequest(Message, api="ShareAcknowledge"):
-    """Accept, release, reject or renew acquired records."""
+    """The acquired records that are accepted, released, rejected or renewed."""
 
     class AcknowledgementBatch(Struct):
         first_offset: int = int64()
@@ -35,7 +35,7 @@ class ShareAcknowledgeRequest(Message, api="ShareAcknowledge"):
 
 
 class ShareAcknowledgeResponse(Message, api="ShareAcknowledge"):
-    """State for each partition whether the acknowledgements were accepted."""
+    """The result of each partition: whether the acknowledgements were accepted."""
 
     class LeaderIdAndEpoch(Struct):
         leader_id: int = int32()

@@ -21,7 +21,7 @@ from barnabas.protocol.types import Uuid
 
 
 class ShareFetchRequest(Message, api="ShareFetch"):
-    """Request records to acquire, and acknowledge earlier ones."""
+    """The partitions to acquire records of, and acknowledgements of earlier records."""
 
     class AcknowledgementBatch(Struct):
         first_offset: int = int64()
@@ -57,7 +57,7 @@ class ShareFetchRequest(Message, api="ShareFetch"):
 
 
 class ShareFetchResponse(Message, api="ShareFetch"):
-    """Return records, and which of them the member has acquired."""
+    """The records of each partition, and which of them the member has acquired."""
 
     class LeaderIdAndEpoch(Struct):
         leader_id: int = int32()

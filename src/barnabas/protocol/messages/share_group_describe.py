@@ -8,14 +8,14 @@ from barnabas.protocol.types import Uuid
 
 
 class ShareGroupDescribeRequest(Message, api="ShareGroupDescribe"):
-    """Name the groups."""
+    """The groups."""
 
     group_ids: list[str] = array(Kind.STRING)
     include_authorized_operations: bool = boolean()
 
 
 class ShareGroupDescribeResponse(Message, api="ShareGroupDescribe"):
-    """Return each group's epochs, assignor and members."""
+    """Each group's epochs, assignor and members."""
 
     class TopicPartitions(Struct):
         topic_id: Uuid = uuid()

@@ -8,7 +8,7 @@ from barnabas.protocol.types import Uuid
 
 
 class ShareGroupHeartbeatRequest(Message, api="ShareGroupHeartbeat"):
-    """Join, stay or leave; give only the changes of the subscription."""
+    """A member that joins, stays or leaves, with the changes of its subscription."""
 
     group_id: str = string()
     member_id: str = string()
@@ -18,7 +18,7 @@ class ShareGroupHeartbeatRequest(Message, api="ShareGroupHeartbeat"):
 
 
 class ShareGroupHeartbeatResponse(Message, api="ShareGroupHeartbeat"):
-    """Return the member epoch and, when it changed, the assignment."""
+    """The member epoch and, when it changed, the assignment."""
 
     class TopicPartitions(Struct):
         topic_id: Uuid = uuid()

@@ -17,14 +17,14 @@ from barnabas.protocol.messages_base import Message, Struct
 
 
 class StreamsGroupDescribeRequest(Message, api="StreamsGroupDescribe"):
-    """Name the groups."""
+    """The groups."""
 
     group_ids: list[str] = array(Kind.STRING)
     include_authorized_operations: bool = boolean()
 
 
 class StreamsGroupDescribeResponse(Message, api="StreamsGroupDescribe"):
-    """Return each group's topology, epochs, and members with their tasks."""
+    """Each group's topology, epochs, and members with their tasks."""
 
     class KeyValue(Struct):
         key: str = string()

@@ -18,7 +18,7 @@ from barnabas.protocol.messages_base import Message, Struct
 
 
 class StreamsGroupHeartbeatRequest(Message, api="StreamsGroupHeartbeat"):
-    """Join, stay or leave; give changes of topology, tasks and offsets."""
+    """A member that joins, stays or leaves, with changes of topology, tasks and offsets."""
 
     class KeyValue(Struct):
         key: str = string()
@@ -99,7 +99,7 @@ class StreamsGroupHeartbeatRequest(Message, api="StreamsGroupHeartbeat"):
 
 
 class StreamsGroupHeartbeatResponse(Message, api="StreamsGroupHeartbeat"):
-    """Return the member epoch, the tasks, and the endpoints of other members."""
+    """The member epoch, the tasks, and the endpoints of other members."""
 
     class Status(Struct):
         status_code: int = int8()

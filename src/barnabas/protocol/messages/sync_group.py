@@ -7,7 +7,7 @@ from barnabas.protocol.messages_base import Message, Struct
 
 
 class SyncGroupRequest(Message, api="SyncGroup"):
-    """Wait for the member's assignment; the leader's request carries all assignments."""
+    """The member that waits for its assignment; the leader's request carries all assignments."""
 
     class SyncGroupRequestAssignment(Struct):
         member_id: str = string()
@@ -25,7 +25,7 @@ class SyncGroupRequest(Message, api="SyncGroup"):
 
 
 class SyncGroupResponse(Message, api="SyncGroup"):
-    """Return the member's assignment."""
+    """The member's assignment."""
 
     throttle_time_ms: int = int32(versions="1+", ignorable=True)
     error_code: int = int16()

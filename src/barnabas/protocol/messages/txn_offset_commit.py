@@ -34,7 +34,7 @@ class TxnOffsetCommitRequest(Message, api="TxnOffsetCommit"):
 
 
 class TxnOffsetCommitResponse(Message, api="TxnOffsetCommit"):
-    """State for each partition whether its offset is pending."""
+    """The result of each partition: whether its offset is pending."""
 
     class TxnOffsetCommitResponsePartition(Struct):
         partition_index: int = int32()

@@ -7,13 +7,13 @@ from barnabas.protocol.messages_base import Message
 
 
 class UnregisterBrokerRequest(Message, api="UnregisterBroker"):
-    """Name the broker."""
+    """The broker."""
 
     broker_id: int = int32()
 
 
 class UnregisterBrokerResponse(Message, api="UnregisterBroker"):
-    """State whether the broker was unregistered."""
+    """The result: whether the broker was unregistered."""
 
     throttle_time_ms: int = int32()
     error_code: int = int16()

@@ -21,7 +21,7 @@ class UpdateFeaturesRequest(Message, api="UpdateFeatures"):
 
 
 class UpdateFeaturesResponse(Message, api="UpdateFeatures"):
-    """State for the request, or for each feature, whether the level was accepted."""
+    """The result of the request or of each feature: whether the level was accepted."""
 
     class UpdatableFeatureResult(Struct):
         feature: str = string()

@@ -30,7 +30,7 @@ class UpdateRaftVoterRequest(Message, api="UpdateRaftVoter"):
 
 
 class UpdateRaftVoterResponse(Message, api="UpdateRaftVoter"):
-    """State whether the update was recorded, and the current leader."""
+    """The result: whether the update was recorded; and the current leader."""
 
     class CurrentLeader(Struct):
         leader_id: int = int32(default=-1)

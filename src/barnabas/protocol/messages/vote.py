@@ -8,7 +8,7 @@ from barnabas.protocol.types import Uuid
 
 
 class VoteRequest(Message, api="Vote"):
-    """Request a voter's vote, or in a pre-vote whether it would grant one."""
+    """The candidate that asks a voter for its vote, or in a pre-vote whether it would grant one."""
 
     class PartitionData(Struct):
         partition_index: int = int32()
@@ -30,7 +30,7 @@ class VoteRequest(Message, api="Vote"):
 
 
 class VoteResponse(Message, api="Vote"):
-    """State whether the vote is granted, and the voter's epoch and leader."""
+    """The result: whether the vote is granted, and the voter's epoch and leader."""
 
     class PartitionData(Struct):
         partition_index: int = int32()

@@ -33,7 +33,7 @@ class WriteShareGroupStateRequest(Message, api="WriteShareGroupState"):
 
 
 class WriteShareGroupStateResponse(Message, api="WriteShareGroupState"):
-    """State for each partition whether its state was stored."""
+    """The result of each partition: whether its state was stored."""
 
     class PartitionResult(Struct):
         partition: int = int32()

@@ -7,7 +7,7 @@ from barnabas.protocol.messages_base import Message, Struct
 
 
 class WriteTxnMarkersRequest(Message, api="WriteTxnMarkers"):
-    """Name ended transactions and the partitions that need their markers."""
+    """The ended transactions, and the partitions that need their markers."""
 
     class WritableTxnMarkerTopic(Struct):
         name: str = string()
@@ -27,7 +27,7 @@ class WriteTxnMarkersRequest(Message, api="WriteTxnMarkers"):
 
 
 class WriteTxnMarkersResponse(Message, api="WriteTxnMarkers"):
-    """State for each transaction and partition whether the marker was written."""
+    """The result of each transaction and partition: whether the marker was written."""
 
     class WritableTxnMarkerPartitionResult(Struct):
         partition_index: int = int32()

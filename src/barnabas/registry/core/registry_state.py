@@ -60,7 +60,7 @@ class TimedAssociation:
 
 
 class RegistryState:
-    """All that the records of ``_schemas`` say. Reading methods give values, never copies."""
+    """The state that the records of ``_schemas`` make. Its queries return values, never copies."""
 
     def __init__(self) -> None:
         self.subjects: dict[str, dict[int, SchemaVersion]] = {}

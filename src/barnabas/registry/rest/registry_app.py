@@ -142,7 +142,7 @@ class RegistryApp:
         raise error
 
     async def _read(self, route: RestRoute, call: RestCall) -> Any:
-        """Return the answer of a handler; what is missing may only be missing here so far."""
+        """Return the handler's answer; after a 404, catch up with the topic and ask again."""
         try:
             return route.handler(call)
         except RegistryError as error:

@@ -158,7 +158,7 @@ class SchemasTopic:
         if self._core.state.undone_records > undone:
             self._undone.append(record.offset)
             logger.warning(
-                "ignoring second content of an id or version topic=%s offset=%d",
+                "ignoring other content of a known id or version topic=%s offset=%d",
                 self._topic,
                 record.offset,
             )

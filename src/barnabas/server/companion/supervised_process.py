@@ -149,7 +149,7 @@ class SupervisedProcess:
             if plan.cpu is not None:
                 os.sched_setaffinity(pid, {plan.cpu})
         except OSError as error:
-            logger.debug("cannot place pid=%d error=%s", pid, error)
+            logger.debug("cannot pin the process to a core pid=%d error=%s", pid, error)
 
     async def _close_pipe(self) -> None:
         process, self._process = self._process, None

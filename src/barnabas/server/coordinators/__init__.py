@@ -1,4 +1,4 @@
-"""The trio shells of the coordinators: which partitions they lead, their logs, timers and waiters.
+"""The shells of the coordinators: which partitions they lead, their logs, timers and waiters.
 
 `coordinator` decides. A shell appends the records of a decision, waits until they are committed,
 and then sends the replies.

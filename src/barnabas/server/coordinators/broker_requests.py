@@ -37,7 +37,7 @@ class BrokerRequests:
         self._image = image
         self._nursery = OpenNursery()
         self._pool: ConnectionPool | None = None
-        self._waiting: dict[int, set[tasks.CancelScope]] = {}
+        self._waiting: dict[int, dict[tasks.CancelScope, None]] = {}
 
     async def run(self, task_status: tasks.TaskStatus = tasks.IGNORED) -> None:
         """Serve the connections until cancelled."""
@@ -60,7 +60,7 @@ class BrokerRequests:
         is_fenced = not self.is_reachable(self._own_id)
         for broker_id, scopes in tuple(self._waiting.items()):
             if is_fenced or not self.is_reachable(broker_id):
-                for scope in scopes:
+                for scope in list(scopes):
                     scope.cancel()
                 if self._pool is not None:
                     self._pool.close_lane(str(broker_id))
@@ -76,9 +76,9 @@ class BrokerRequests:
         """
         from barnabas.client.failures import ClientError
 
-        waiting = self._waiting.setdefault(broker_id, set())
+        waiting = self._waiting.setdefault(broker_id, {})
         with tasks.cancel_scope() as scope:
-            waiting.add(scope)
+            waiting[scope] = None
             try:
                 address = self._address(broker_id)
                 connection = await self._connections().connection(address, str(broker_id))
@@ -86,7 +86,7 @@ class BrokerRequests:
             except (ClientError, EncodingError) as error:
                 raise KafkaError(ErrorCode.NETWORK_EXCEPTION, str(error)) from error
             finally:
-                waiting.discard(scope)
+                waiting.pop(scope, None)
         raise KafkaError(ErrorCode.NETWORK_EXCEPTION, f"broker {broker_id} is fenced")
 
     def _address(self, broker_id: int) -> "Address":

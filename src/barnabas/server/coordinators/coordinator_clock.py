@@ -1,8 +1,8 @@
 """The time of coordinators: a clock that does not jump when the system's is set, and timers."""
 
 from collections.abc import Callable, Hashable
-from time import perf_counter
 
+from barnabas import tasks
 from barnabas.clock import Clock
 from barnabas.server.replication.loop_timers import LoopTimers
 
@@ -39,4 +39,4 @@ class CoordinatorClock:
 
     def slice_s(self) -> float:
         """Return the seconds of a counter that measures how long a decision holds the loop."""
-        return perf_counter()
+        return tasks.current_time()

@@ -129,7 +129,7 @@ class CoordinatorPartition(ABC, Generic[ShardT]):
         self._committed = 0
         resume, time_s = lambda: context.resume(self), context.clock.slice_s
         self._turns = TurnQueue(self._carry_out_turn, resume, time_s)
-        self._waiters: set[Waiter] = set()
+        self._waiters: dict[Waiter, None] = {}
         # Committed effects that go out when the turn in progress ends.
         self._due: list[Any] = []
         self._timer_key = object()
@@ -229,11 +229,11 @@ class CoordinatorPartition(ABC, Generic[ShardT]):
         """Run an operation of the shard; `waiter` gets its reply or refusal. Call `end` then."""
         self.submit(lambda: operation(self.shard, self._now_ms(), waiter), waiter, producer)
         if not waiter.is_answered:
-            self._waiters.add(waiter)
+            self._waiters[waiter] = None
 
     def end(self, waiter: Waiter) -> None:
         """Forget a waiter."""
-        self._waiters.discard(waiter)
+        self._waiters.pop(waiter, None)
 
     def submit(
         self,
@@ -331,7 +331,7 @@ class CoordinatorPartition(ABC, Generic[ShardT]):
 
     def _refuse(self, output: Output, error: ErrorCode) -> Decision | None:
         logger.warning(
-            "append refused topic=%s partition=%d error=%s", self.TOPIC, self.index, error.name
+            "cannot append topic=%s partition=%d error=%s", self.TOPIC, self.index, error.name
         )
         if output.refused is not None:
             if output.replies:
@@ -445,7 +445,7 @@ class CoordinatorPartition(ABC, Generic[ShardT]):
     def fail(self, error: Exception) -> None:
         """Stop serving because of an error; without effect after the first."""
         if self._is_stopped:
-            logger.warning("error after unloading topic=%s partition=%d", self.TOPIC, self.index)
+            logger.warning("failed after unloading topic=%s partition=%d", self.TOPIC, self.index)
             return
         self._stop(_unavailable())
         self._context.failed(self, error)

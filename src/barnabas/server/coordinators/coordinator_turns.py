@@ -6,7 +6,6 @@ until it ends. A decision therefore sees one state from its beginning to its end
 
 from collections import deque
 from collections.abc import Callable
-from time import perf_counter
 from typing import Any
 
 import attrs
@@ -79,7 +78,7 @@ class TurnQueue:
         self,
         carry_out: Callable[[Turn], Steps[None]],
         resume: Callable[[], None],
-        time_s: Callable[[], float] = perf_counter,
+        time_s: Callable[[], float] = tasks.current_time,
     ) -> None:
         self._carry_out = carry_out
         self._resume = resume

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import uuid
 from functools import cached_property
+from random import Random
 from typing import TYPE_CHECKING
 
+from barnabas import tasks
 from barnabas.clock import Clock
 from barnabas.cluster.metadata.feature_levels import GROUP_VERSION
 from barnabas.coordinator.groups.consumer.assignors.assignor import load_assignors
@@ -165,7 +167,7 @@ class GroupCoordinator(CoordinatorService["GroupPartition"]):
 
     async def join_group(self, request: JoinGroupRequest, caller: Caller) -> JoinGroupResponse:
         """Join a group; returns when the join phase ends."""
-        fresh_uuid = str(uuid.uuid4())
+        fresh_uuid = str(uuid.UUID(bytes=tasks.local(Random).randbytes(16), version=4))
         return await self.request(
             request.group_id,
             lambda shard, now_ms, token: shard.join_group(
@@ -203,7 +205,8 @@ class GroupCoordinator(CoordinatorService["GroupPartition"]):
         self, request: ConsumerGroupHeartbeatRequest, caller: Caller
     ) -> ConsumerGroupHeartbeatResponse:
         """Decide on a heartbeat of the consumer protocol: join, stay or leave."""
-        fresh_uuid = str(Uuid.random()) if not request.member_id else ""
+        chance = tasks.local(Random)
+        fresh_uuid = "" if request.member_id else str(Uuid.random(chance.randbytes))
         return await self.request(
             request.group_id,
             lambda shard, now_ms, token: shard.consumer_heartbeat(

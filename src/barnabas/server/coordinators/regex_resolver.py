@@ -8,7 +8,6 @@ until topics come or go.
 
 from collections import deque
 from collections.abc import Callable, Collection, Mapping
-from time import perf_counter
 
 import attrs
 
@@ -85,11 +84,11 @@ class RegexResolver:
         if found is not None:
             return found
         matching = Matching(regex, self._topics)
-        slice_end = perf_counter() + _SLICE_S
+        slice_end = tasks.current_time() + _SLICE_S
         while matching.advance(_TOPICS_AT_A_TIME):
-            if perf_counter() >= slice_end:
+            if tasks.current_time() >= slice_end:
                 await tasks.checkpoint()
-                slice_end = perf_counter() + _SLICE_S
+                slice_end = tasks.current_time() + _SLICE_S
         found = matching.matched
         names = 1 + len(found)
         if self._kept_names + names > _KEPT_NAMES_MAX:

@@ -2,9 +2,10 @@
 
 from collections.abc import Iterable
 from functools import partial
-from random import randrange
+from random import Random
 from typing import TYPE_CHECKING
 
+from barnabas import tasks
 from barnabas.server.api.dispatch import Dispatcher
 from barnabas.server.api.handler_services import (
     AdminServices,
@@ -63,11 +64,12 @@ def _config_services(node: "Node") -> ConfigServices:
 
 
 def _data_services(node: "Node") -> DataServices:
+    chance = tasks.local(Random)
     slots = node.config.get_int("max.incremental.fetch.session.cache.slots")
     return DataServices(
         replicas=node.replicas,
         records=node.records,
-        fetch_sessions=FetchSessionCache(slots, lambda: randrange(1, 1 << 31)),
+        fetch_sessions=FetchSessionCache(slots, lambda: chance.randrange(1, 1 << 31)),
         settings=node.settings,
         clock=node.clock,
         admission=partial(_admission, node),

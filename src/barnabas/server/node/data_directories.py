@@ -75,7 +75,7 @@ def _cordon(logs: LogManager, config: NodeConfig) -> None:
     try:
         logs.cordon(config.cordoned_log_dirs())
     except ConfigError as error:
-        logger.warning("dynamic configuration not applied error=%s", error.message)
+        logger.warning("cannot apply the dynamic configuration error=%s", error.message)
 
 
 def _resize_recovery(logs: LogManager, config: NodeConfig) -> None:
@@ -118,11 +118,7 @@ def _report_failures(node: "Node", logs: LogManager) -> None:
     in_loop = trio.lowlevel.current_trio_token()
 
     def failed(_: Volume) -> None:
-        if logs.is_lost:
-            in_loop.run_sync_soon(node.disks_lost.set)
-        else:
-            in_loop.run_sync_soon(node.directories.failed)
-            in_loop.run_sync_soon(node.replicas.unfollow_offline)
+        in_loop.run_sync_soon(node.directory_failed)
 
     for volume in {*logs.volumes, logs.metadata_volume}:
         volume.on_failure = failed

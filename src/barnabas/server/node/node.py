@@ -9,14 +9,11 @@ and logs stop. The clean-shutdown marker is written last.
 """
 
 import logging
-import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
-import trio
-
-from barnabas.clock import Clock
+from barnabas import tasks
 from barnabas.config import Listener as Endpoint
 from barnabas.config import NodeConfig
 from barnabas.config.subscriptions import ConfigSubscriptions
@@ -27,13 +24,12 @@ from barnabas.server.controller_channel.local_controller import LocalControllerC
 from barnabas.server.controller_channel.quorum_channel import QuorumControllerChannel
 from barnabas.server.monitoring.metrics import Metrics
 from barnabas.server.node.api_wiring import broker_dispatcher, controller_dispatcher
-from barnabas.server.node.data_directories import lost_directories, open_data
+from barnabas.server.node.data_directories import lost_directories
 from barnabas.server.node.endpoints import registered
+from barnabas.server.node.machine import Machine
 from barnabas.server.node_failures import DisksLostError
 from barnabas.server.replication.commit_wait import CommitWaits
-from barnabas.server.storage.disk_threads import DiskThreads
-from barnabas.server.transport.acceptor import DYNAMIC_LIMITS, Limits, Listener, Transport, bind
-from barnabas.server.transport.sending import read_ahead
+from barnabas.server.transport.acceptor import DYNAMIC_LIMITS, Limits, Listener
 
 if TYPE_CHECKING:
     from barnabas.cluster.metadata.image import MetadataImage
@@ -45,6 +41,8 @@ if TYPE_CHECKING:
     from barnabas.server.coordinators.transactions.transaction_service import TransactionCoordinator
     from barnabas.server.quorum.failure_detector import FailureDetector
     from barnabas.server.quorum.quorum import Quorum
+    from barnabas.server.quorum.quorum_loading import LoadedQuorum
+    from barnabas.server.quorum.quorum_setup import QuorumSetup
     from barnabas.server.replication.replica_fetcher import ReplicaFetchers
     from barnabas.server.storage.background_tasks import BackgroundTasks
     from barnabas.server.storage.directory_assignments import DirectoryAssignments
@@ -77,27 +75,28 @@ class Node:
     background: "BackgroundTasks"
     directories: "DirectoryAssignments"
 
-    def __init__(self, config: NodeConfig) -> None:
+    def __init__(self, config: NodeConfig, machine: Machine | None = None) -> None:
+        self.machine = machine or Machine()
         self.settings = ConfigSubscriptions(config)
         self.node_id = config.node_id
         self.cluster_id = ""
-        self.clock = system_clock()
+        self.clock = self.machine.clock()
         self.started_ms = self.clock.monotonic_ms()
         self.ready = False
         self.has_started = False
         self.metrics_port: int | None = None
-        self.disk = DiskThreads()
+        self.disk = self.machine.disk()
         self.commits = CommitWaits(self.disk.flush)
         self.metrics = Metrics(self, is_broker=config.is_broker, is_controller=config.is_controller)
-        self.transport = Transport(Limits.of(config), self._read_ahead)
+        self.transport = self.machine.transport(Limits.of(config), self.disk)
         self.settings.subscribe(
             DYNAMIC_LIMITS, lambda config: self.transport.update_limits(Limits.of(config))
         )
         self.dispatchers: dict[ListenerKind, Dispatcher] = {}
         self.listeners: list[Listener] = []
         self._detector: FailureDetector | None = None
-        self._stopping = trio.Event()
-        self.disks_lost = trio.Event()
+        self._stopping = tasks.event()
+        self.disks_lost = tasks.event()
 
     @property
     def config(self) -> NodeConfig:
@@ -150,23 +149,23 @@ class Node:
             for endpoint in endpoints
         )
 
-    async def run(self, task_status: "trio.TaskStatus[Node]" = trio.TASK_STATUS_IGNORED) -> None:
+    async def run(self, task_status: tasks.TaskStatus = tasks.IGNORED) -> None:
         """Start, serve until `stop`, and stop in order."""
         from barnabas.server.coordinators.group_service import assignors_of
 
         self._choose_local_address()
         self.assignors = assignors_of(self.config)  # before a data directory is formatted
         with ExitStack() as held:
-            self._bind(held)
-            self.logs = open_data(self)
+            self.machine.bind(self, held)
+            self.logs = self.machine.open_data(self)
             clean = False
             try:
                 await self._serve(task_status)
                 if not self.has_started:
-                    task_status.started(self)  # a stop was requested before it could start
+                    task_status.started()  # a stop was requested before it could start
                 clean = True
             finally:
-                with trio.CancelScope(shield=True):
+                with tasks.cancel_scope(shield=True):
                     await self.disk.run(self.logs.close, clean)
                 logger.info("stopped clean=%s", str(clean).lower())
 
@@ -178,15 +177,7 @@ class Node:
 
             local_address.set(address)
 
-    def _bind(self, held: ExitStack) -> None:
-        config = self.config
-        for endpoint in config.listeners:
-            is_controller = endpoint.name in config.controller_listener_names
-            kind = "controller" if is_controller else "broker"
-            sock = held.enter_context(bind(endpoint, self.transport.limits))
-            self.listeners.append(Listener(endpoint, sock, kind))
-
-    async def _start_coordinators(self, nursery: trio.Nursery) -> None:
+    async def _start_coordinators(self, nursery: tasks.Nursery) -> None:
         """Start what a broker serves in addition to its replicas, and accept its clients."""
         from barnabas.server.coordinators.group_service import GroupCoordinator
         from barnabas.server.coordinators.transactions.producer_ids import ProducerIds
@@ -194,8 +185,6 @@ class Node:
             TransactionCoordinator,
         )
         from barnabas.server.storage.background_tasks import BackgroundTasks
-        from barnabas.server.storage.helper_pool import HelperPool
-        from barnabas.server.storage.record_worker import RecordWorker
 
         await nursery.start(self.commits.run)
         metadata = self.quorum.publisher
@@ -208,10 +197,7 @@ class Node:
         )
         await nursery.start(self.groups.run)
         await nursery.start(self.transactions.run)
-        self.helpers = HelperPool()
-        nursery.start_soon(self.helpers.run)
-        self.records = RecordWorker(self.disk, self.helpers)
-        nursery.start_soon(self.records.run)
+        self.machine.start_helpers(self, nursery)
         self.background = BackgroundTasks(
             config=lambda: self.config,
             logs=self.logs,
@@ -225,11 +211,11 @@ class Node:
         self.transport.accept(self._broker_listeners)
         nursery.start_soon(self.background.run)
 
-    async def _serve(self, task_status: "trio.TaskStatus[Node]") -> None:
-        async with trio.open_nursery() as nursery:
+    async def _serve(self, task_status: tasks.TaskStatus) -> None:
+        async with tasks.open_nursery() as nursery:
             nursery.start_soon(self._stop_during_start, nursery.cancel_scope)
             nursery.start_soon(self._fail_without_disks)
-            await self._start_metrics(nursery)
+            await self.machine.start_metrics(self, nursery)
             await self._start_quorum(nursery)
             if self.config.is_broker:
                 await self._start_replicas(nursery)
@@ -239,7 +225,7 @@ class Node:
             if self.config.is_controller:
                 self._detect_failures(nursery)
             self._log_ready()
-            task_status.started(self)
+            task_status.started()
             await self._stopping.wait()
             self.ready = False
             logger.info("stopping connections=%d", len(self.transport.connections))
@@ -249,7 +235,7 @@ class Node:
             await self.transport.stop(STOP_GRACE_S)
             nursery.cancel_scope.cancel()
 
-    async def _stop_during_start(self, scope: trio.CancelScope) -> None:
+    async def _stop_during_start(self, scope: tasks.CancelScope) -> None:
         """End a start that waits, for a majority of the voters for example."""
         await self._stopping.wait()
         if not self.has_started:
@@ -261,14 +247,27 @@ class Node:
             self.replicas.begin_controlled_shutdown()
             await self.quorum.lifecycle.shut_down()
 
+    def directory_failed(self) -> None:
+        """Report a failed directory, and end the fetches into it; stop when no other is left."""
+        if self.logs.is_lost:
+            self.disks_lost.set()
+        else:
+            self.directories.failed()
+            self.replicas.unfollow_offline()
+
+    def new_quorum(self, setup: "QuorumSetup", loaded: "LoadedQuorum") -> "Quorum":
+        """Return the quorum of this node."""
+        from barnabas.server.quorum.quorum import Quorum
+
+        return Quorum(setup, loaded)
+
     async def _fail_without_disks(self) -> None:
         """Stop at once, without responses or checkpoints: acked records are on the disks."""
         await self.disks_lost.wait()
         raise DisksLostError(lost_directories(self.logs))
 
-    async def _start_quorum(self, nursery: trio.Nursery) -> None:
+    async def _start_quorum(self, nursery: tasks.Nursery) -> None:
         """Open the quorum's log and the controller listeners, and the channel to the controller."""
-        from barnabas.server.quorum.quorum import Quorum
         from barnabas.server.quorum.quorum_loading import load_quorum
         from barnabas.server.quorum.quorum_setup import QuorumSetup
 
@@ -282,7 +281,7 @@ class Node:
             disk=self.disk,
             clock=self.clock,
         )
-        self.quorum = Quorum(setup, await load_quorum(setup))
+        self.quorum = self.new_quorum(setup, await load_quorum(setup))
         self.dispatchers["controller"] = controller_dispatcher(self)
         controller_listeners = [each for each in self.listeners if each.kind == "controller"]
         await nursery.start(self.transport.run, controller_listeners, self.dispatchers)
@@ -296,7 +295,7 @@ class Node:
         self.quorum.when_leader_changes(self.channel.follow_leader)
         await nursery.start(self.channel.run)
 
-    async def _start_replicas(self, nursery: trio.Nursery) -> None:
+    async def _start_replicas(self, nursery: tasks.Nursery) -> None:
         """Register the broker, and host its replicas."""
         from barnabas.cluster.replication import ReplicaManager
         from barnabas.server.replication.isr_shell import IsrShell
@@ -328,17 +327,12 @@ class Node:
         self.replicas.on_unopened = self.fetchers.open_logs_soon
         nursery.start_soon(self.fetchers.open_logs, self.replicas.open_next_log)
 
-    def _detect_failures(self, nursery: trio.Nursery) -> None:
+    def _detect_failures(self, nursery: tasks.Nursery) -> None:
         """Let this node's controller notice when the process of another broker ends."""
-        from barnabas.server.quorum.failure_detector import FailureDetector
-
+        detector = self._detector = self.machine.failure_detector(self)
+        if detector is None:
+            return
         quorum = self.quorum
-        detector = self._detector = FailureDetector(
-            self.node_id,
-            self.config.inter_broker_listener_name,
-            clock=self.clock,
-            report=quorum.end_session,
-        )
         detector.follow(quorum.image)
         quorum.publisher.subscribe("failure detector", detector.follow_changes)
         quorum.when_leader_changes(detector.report_again)
@@ -354,35 +348,22 @@ class Node:
         await self.disk.run(self.logs.recover)
         self.transport.listen(self._broker_listeners)
         for _ in self.replicas.start(image):
-            await trio.lowlevel.checkpoint()
+            await tasks.checkpoint()
         self.quorum.publisher.subscribe("replicas", self.replicas.apply, essential=True)
 
     @property
     def _broker_listeners(self) -> list[Listener]:
         return [each for each in self.listeners if each.kind == "broker"]
 
-    async def _start_metrics(self, nursery: trio.Nursery) -> None:
-        port = self.config.get_int("barnabas.metrics.port")
-        if port >= 0:
-            from barnabas.server.monitoring.loop_holds import LoopHolds
-            from barnabas.server.monitoring.metrics_http import NodePages, serve_http
-
-            self.metrics.loop_holds = LoopHolds()
-            trio.lowlevel.add_instrument(self.metrics.loop_holds)
-            pages = NodePages(
-                self.metrics, lambda: self.has_started, self._is_ready, self._rebalance_causes
-            )
-            host = self.config.get("barnabas.metrics.host")
-            self.metrics_port = await nursery.start(serve_http, pages, host, port)
-
-    def _is_ready(self) -> bool:
+    def is_ready(self) -> bool:
         """True while the node serves clients; a broker does so while it is unfenced."""
         if not self.ready or not self.config.is_broker:
             return self.ready
         broker = self.image.brokers.get(self.node_id)
         return broker is not None and not broker.fenced
 
-    def _rebalance_causes(self, group_id: str) -> "Sequence[Cause]":
+    def rebalance_causes(self, group_id: str) -> "Sequence[Cause]":
+        """Return the last causes of a group's rebalances. Raises KafkaError."""
         if not self.config.is_broker:
             raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "The node is not a broker")
         return self.groups.rebalance_causes(group_id)
@@ -396,12 +377,3 @@ class Node:
             self.cluster_id,
             self.clock.monotonic_ms() - self.started_ms,
         )
-
-    async def _read_ahead(self, fd: int, position: int, size: int) -> None:
-        await self.disk.run(read_ahead, fd, position, size)
-
-
-def system_clock() -> Clock:
-    """Return the machine's clock."""
-    offset = time.time() - time.monotonic()
-    return Clock(lambda: int(time.time() * 1000), lambda: int((offset + time.monotonic()) * 1000))

@@ -74,7 +74,7 @@ async def _run(node: Node, companions: Companions) -> None:
 async def _serve(
     node: Node,
     companions: Companions,
-    task_status: "trio.TaskStatus[Node]" = trio.TASK_STATUS_IGNORED,
+    task_status: "trio.TaskStatus[None]" = trio.TASK_STATUS_IGNORED,
 ) -> None:
     await node.run(task_status)
     await companions.stop()

@@ -68,6 +68,8 @@ class Quorum:
     Raises StartupError when the files do not allow a start. Nothing is written before `run`.
     """
 
+    peers_type: type[RaftPeers] = RaftPeers
+
     def __init__(self, setup: QuorumSetup, loaded: LoadedQuorum) -> None:
         self._setup = setup
         self._registration = NodeRegistration(setup)
@@ -97,7 +99,7 @@ class Quorum:
             config.get("controller.quorum.bootstrap.servers"),
             config.controller_listener_names[0],
         )
-        self._peers = RaftPeers(
+        self._peers = self.peers_type(
             self.core,
             self.addresses,
             setup.peer_settings(log),
@@ -392,4 +394,4 @@ class Quorum:
         try:
             settings.publish(settings.current.with_dynamic(cluster, own))
         except ConfigError as error:
-            logger.warning("dynamic configuration not applied error=%s", error.message)
+            logger.warning("cannot apply the dynamic configuration error=%s", error.message)

@@ -194,7 +194,7 @@ class RaftPeers:
             granted = VoteResponse(message, message.to, message.epoch, None, True)
             self._core.on_vote_response(granted, self._now_ms())
         else:
-            logger.warning("vote request not sent to=%d error=%s", message.to, error)
+            logger.warning("cannot send a vote request to=%d error=%s", message.to, error)
             self._core.on_request_failed(message, self._now_ms())
 
     async def _announce(
@@ -244,7 +244,9 @@ class RaftPeers:
             connection = await self._connections().connection(address)
         if connection is None:
             raise BrokerSilentError(address, f"no connection within {timeout_s:g} s")
-        left_s = deadline - tasks.current_time()
+        # Its time-out closes the connection: the peer may have lost its power and be back, while
+        # TCP repeats what the former connection has not delivered after ever longer pauses.
+        left_s = max(0.0, deadline - tasks.current_time())
         return await connection.ask(request, answer, timeout_s=left_s)
 
     def _connections(self) -> "ConnectionPool":

@@ -131,7 +131,7 @@ class SnapshotDownload:
             answer, epoch, leader_id = read
             if answer.error is not ErrorCode.NONE or not answer.data:
                 self._core.on_epoch(epoch, leader_id, self._now_ms())
-                logger.warning("snapshot refused error=%s", answer.error.name)
+                logger.warning("the leader refused to send a snapshot error=%s", answer.error.name)
                 return False
             self._core.on_snapshot_chunk(self._now_ms())
             await self._disk.run(write_at, fd, answer.data, position)

@@ -75,9 +75,10 @@ class IsrShell:
         try:
             response = await self._channel.send(request, AlterPartitionResponse)
         except KafkaError as error:
-            logger.warning("ISR changes not answered error=%s", error)
+            logger.warning("the controller did not answer changes of ISRs error=%s", error)
             manager.on_failure(self._clock.monotonic_ms())
             return
         if response.error_code:
-            logger.warning("ISR changes not taken error=%s", error_code(response.error_code).name)
+            name = error_code(response.error_code).name
+            logger.warning("the controller refused changes of ISRs error=%s", name)
         manager.on_response(response, self._clock.monotonic_ms())

@@ -9,8 +9,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
-import trio
-
+from barnabas import tasks
 from barnabas.clock import Clock
 from barnabas.cluster.replication.partition import Partition
 from barnabas.log import LogConfig, PartitionLog
@@ -65,7 +64,7 @@ class BackgroundTasks:
     async def run(self) -> None:
         """Run all tasks until cancelled."""
         config = self._config()
-        async with trio.open_nursery() as nursery:
+        async with tasks.open_nursery() as nursery:
             for name, work in (
                 ("log.retention.check.interval.ms", self.apply_retention),
                 ("log.flush.scheduler.interval.ms", self.flush_old),
@@ -89,14 +88,14 @@ class BackgroundTasks:
             except Exception:
                 logger.exception("%s failed topic=%s partition=%d", what, log.topic, log.partition)
             if count % _LOGS_PER_TURN == 0:
-                await trio.lowlevel.checkpoint()
+                await tasks.checkpoint()
 
     async def apply_retention(self) -> None:
         """Delete segments by age and size (log.retention.*)."""
         now_ms = self._now_ms()
         for count, partition in enumerate(list(self._replicas.partitions())):
             if count % _LOGS_PER_TURN == 0:
-                await trio.lowlevel.checkpoint()
+                await tasks.checkpoint()
             try:
                 if not self._retention_is_due(partition, now_ms):
                     continue
@@ -166,10 +165,10 @@ class BackgroundTasks:
 
 
 async def _every(interval_ms: int, work: Callable[[], Awaitable[object]]) -> None:
-    await trio.sleep(min(interval_ms, _INITIAL_DELAY_MS) / 1000)
+    await tasks.sleep(min(interval_ms, _INITIAL_DELAY_MS) / 1000)
     while True:
         try:
             await work()
         except Exception:
             logger.exception("background task failed")
-        await trio.sleep(interval_ms / 1000)
+        await tasks.sleep(interval_ms / 1000)

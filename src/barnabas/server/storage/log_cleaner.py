@@ -11,8 +11,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import attrs
-import trio
 
+from barnabas import tasks
 from barnabas.clock import Clock
 from barnabas.log import PartitionLog
 from barnabas.log.compaction.compaction_failures import CompactionFailures
@@ -84,9 +84,9 @@ class LogCleaner:
         """Clean logs until cancelled."""
         if not self._config().get("log.cleaner.enable"):
             return
-        async with trio.open_nursery() as nursery:
+        async with tasks.open_nursery() as nursery:
             while True:
-                await trio.sleep(self._config().get_int("log.cleaner.backoff.ms") / 1000)
+                await tasks.sleep(self._config().get_int("log.cleaner.backoff.ms") / 1000)
                 while (chosen := await self._claim()) is not None:
                     nursery.start_soon(self._clean_until_done, chosen)
 
@@ -154,7 +154,7 @@ class LogCleaner:
         for partition in list(self._replicas.partitions()):
             if not self._replicas.topic_config(partition.topic).is_compacted:
                 continue
-            await trio.lowlevel.checkpoint()
+            await tasks.checkpoint()
             known = self._logs.known(partition.topic, partition.partition)
             if known is None or known.volume.failure is not None:
                 continue
@@ -191,12 +191,12 @@ class LogCleaner:
         job = cleaning_plan.job_for(chosen, self._limits(), self._clock.wall_ms())
         # Gaps above the checkpointed recovery point would look like damage after a kill.
         await self._disk.run(self._logs.checkpoint)
-        began = trio.current_time()
+        began = tasks.current_time()
         async with self._helpers.borrow(CLEANING) as helper:
             await helper.send({"job": CLEAN_JOB, **attrs.asdict(job, recurse=False)})
             result = await self._swap_groups(log, helper)
         if result is None:
-            logger.info("compaction dropped, the log changed meanwhile log=%s", log.directory)
+            logger.info("discarded a compaction, the log has changed log=%s", log.directory)
             return
         self.counts.cleaned += 1
         self.counts.bytes_read += result["read"]
@@ -209,7 +209,7 @@ class LogCleaner:
             log.first_dirty_offset,
             result["read"],
             result["written"],
-            (trio.current_time() - began) * 1000,
+            (tasks.current_time() - began) * 1000,
         )
 
     async def _swap_groups(self, log: PartitionLog, helper: HelperProcess) -> dict[str, Any] | None:

@@ -3,8 +3,7 @@
 import logging
 from typing import TYPE_CHECKING, Final
 
-import trio
-
+from barnabas import tasks
 from barnabas.log.directories.log_relocation import LAST_STEP_MAX, LogRelocation, StaleCopyError
 from barnabas.protocol.errors import KafkaError
 
@@ -34,12 +33,12 @@ class RelocationWorker:
         self._replicas = replicas
         self._disk = disk
         self._directories = directories
-        self._nursery: trio.Nursery | None = None
+        self._nursery: tasks.Nursery | None = None
 
     async def run(self) -> None:
         """Resume interrupted moves, and run those that `begin` receives, until cancelled."""
         relocations = self._logs.relocations
-        async with trio.open_nursery() as nursery:
+        async with tasks.open_nursery() as nursery:
             self._nursery = nursery
             for move in list(relocations.active.values()):  # requested before this task started
                 nursery.start_soon(self._run_move, move, False)
@@ -50,7 +49,7 @@ class RelocationWorker:
                 )
                 nursery.start_soon(self._run_move, move, True)
             try:
-                await trio.sleep_forever()
+                await tasks.sleep_forever()
             finally:
                 for move in relocations.active.values():
                     move.is_stopped = True
@@ -86,7 +85,7 @@ class RelocationWorker:
             async with self._directories.moving(log, move.target):
                 if not await self._copy(move):  # records appended meanwhile
                     return
-                await trio.lowlevel.checkpoint_if_cancelled()
+                await tasks.checkpoint_if_cancelled()
                 move.finish()
             logger.info("moved log=%s-%d to=%s", log.topic, log.partition, log.directory)
             relocations.end(move)

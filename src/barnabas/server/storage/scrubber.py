@@ -7,8 +7,7 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-import trio
-
+from barnabas import tasks
 from barnabas.log.helper_framing import SCRUB_JOB
 from barnabas.server.storage.helper_pool import SCRUBBING, HelperPool
 from barnabas.server.storage.helper_process import HelperGoneError
@@ -45,13 +44,13 @@ class Scrubber:
         interval_ms = self._config().get_int("barnabas.scrub.interval.ms")
         if interval_ms < 0:
             return
-        await trio.sleep(min(interval_ms / 1000, _FIRST_ROUND_S_MAX))
+        await tasks.sleep(min(interval_ms / 1000, _FIRST_ROUND_S_MAX))
         while True:
             await self._run_round()
-            await trio.sleep(interval_ms / 1000)
+            await tasks.sleep(interval_ms / 1000)
 
     async def _run_round(self) -> None:
-        began, before = trio.current_time(), self.bytes
+        began, before = tasks.current_time(), self.bytes
         rotten: dict[str, str] = {}
         for log in list(self._logs.logs()):
             if log.is_gone or log.volume.failure is not None:
@@ -66,7 +65,7 @@ class Scrubber:
             "scrubbed bytes=%d rotten_segments=%d seconds=%.0f",
             self.bytes - before,
             len(rotten),
-            trio.current_time() - began,
+            tasks.current_time() - began,
         )
 
     async def _faults(self, directory: str) -> dict[str, str]:

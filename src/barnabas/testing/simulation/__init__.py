@@ -1,9 +1,10 @@
-"""A deterministic simulation of a whole cluster, in one thread and without input or output.
+"""A deterministic simulation of a whole cluster, in one thread: nodes as they ship, and clients.
 
-What lives here: a world with one heap of events (`world`), a network of connections (`network`),
-disks, nodes that drive the real cores of `barnabas.cluster` (`quorum_replica`, `sim_node`), faults
-drawn from a seed (`faults`), and invariants that are checked at each effect. What may not: a clock,
-a file, a socket, or a random number that does not come from the seed.
+What lives here: a world with one heap of events (`world`), the tasks of its processes
+(`sim_tasks`), connections as streams of bytes (`sim_streams`), disks, the machine of a node
+(`sim_machine`), clients, faults drawn from a seed (`faults`), and invariants that are checked at
+each effect. What may not: a sequence of the server (what is written, sent and answered, in which
+order), a clock, a socket, or a random number that does not come from the seed.
 
 How data passes: `runner.prepare(seed)` builds the cluster of a seed and `runner.run` disturbs it,
 heals it, and checks that it comes to rest. An invariant that does not hold raises InvariantError.
@@ -11,7 +12,7 @@ heals it, and checks that it comes to rest. An invariant that does not hold rais
 """
 
 from barnabas.testing.simulation.attached_client import ClientCore, attach
-from barnabas.testing.simulation.broker_waits import SimProduce, SimProduced
+from barnabas.testing.simulation.data_clients import produce_request, produced
 from barnabas.testing.simulation.network import Failure
 from barnabas.testing.simulation.quorum_invariants import InvariantError
 from barnabas.testing.simulation.rare_states import RareState
@@ -22,10 +23,10 @@ __all__ = [
     "Failure",
     "InvariantError",
     "RareState",
-    "SimProduce",
-    "SimProduced",
     "Simulation",
     "attach",
     "prepare",
+    "produce_request",
+    "produced",
     "run",
 ]

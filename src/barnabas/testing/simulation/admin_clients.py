@@ -7,19 +7,21 @@ the image of its controller at that moment, and in every image of the end until 
 import enum
 from typing import Any
 
-from barnabas.cluster.controller.controller import ControllerRequest
 from barnabas.cluster.metadata.image import MetadataImage
-from barnabas.protocol.errors import ErrorCode, KafkaError, error_code
-from barnabas.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
+from barnabas.protocol.messages.create_topics import CreateTopicsRequest
 from barnabas.protocol.messages.delete_topics import DeleteTopicsRequest
-from barnabas.testing.simulation.network import Failure
+from barnabas.protocol.messages_base import Message
+from barnabas.testing.simulation.controller_client import (
+    TIMEOUT_MS,
+    ControllerClient,
+    final_images,
+)
+from barnabas.testing.simulation.fatal_errors import error_codes
 from barnabas.testing.simulation.quorum_invariants import require
 from barnabas.testing.simulation.sim_cluster import SimCluster
 from barnabas.testing.simulation.world import Process
 
 CLIENT_ID_BASE = 10_000
-_TIMEOUT_MS = 5_000
-_CREATE_VERSION, _DELETE_VERSION = 7, 6
 
 
 class _Presence(enum.Enum):
@@ -37,10 +39,12 @@ class AdminClient:
         self._cluster = cluster
         self._process = Process(cluster.world, CLIENT_ID_BASE + number)
         self._process.start()
+        self._controller = ControllerClient(
+            cluster, self._process, cluster.world.stream(f"admin {number}")
+        )
         self._prefix = f"admin-{number}-"
         self._pause_ms = pause_ms
         self._topics: dict[str, _Presence] = {}
-        self._controller: int | None = None
         self._count = 0
         self.acknowledged = 0
         self.unknown = 0
@@ -58,60 +62,37 @@ class AdminClient:
         random = self._process.world.random
         if len(present) > 5 or (present and random.random() < 0.3):
             name = random.choice(present)
-            request = DeleteTopicsRequest(topics=[DeleteTopicsRequest.DeleteTopicState(name=name)])
-            self._submit(request, _DELETE_VERSION, name, _Presence.ABSENT)
+            state = DeleteTopicsRequest.DeleteTopicState(name=name)
+            request = DeleteTopicsRequest(topics=[state], timeout_ms=TIMEOUT_MS)
+            self._submit(request, name, _Presence.ABSENT)
         else:
             self._count += 1
             name = f"{self._prefix}{self._count}"
             topic = CreateTopicsRequest.CreatableTopic(
                 name=name, num_partitions=random.randrange(1, 4), replication_factor=1
             )
-            request = CreateTopicsRequest(topics=[topic])
-            self._submit(request, _CREATE_VERSION, name, _Presence.PRESENT)
+            request = CreateTopicsRequest(topics=[topic], timeout_ms=TIMEOUT_MS)
+            self._submit(request, name, _Presence.PRESENT)
 
-    def _submit(
-        self, request: ControllerRequest, version: int, name: str, after: _Presence
-    ) -> None:
+    def _submit(self, request: Message, name: str, after: _Presence) -> None:
         self.is_idle = False
         before = self._topics.get(name, _Presence.ABSENT)
         self._topics[name] = _Presence.UNKNOWN
-        to = self._controller
-        if to is None:
-            to = self._process.world.random.choice(sorted(self._cluster.controller_ids))
 
-        def answered(outcome: Any) -> None:
-            self._end(to, name, self._known_after(outcome, before, after))
+        def done(response: Any) -> None:
+            if response is None:
+                self.unknown += 1
+            elif any(error_codes(response)):
+                # of the last attempt of a broker: an earlier one may have succeeded
+                is_unknown = self._controller.uses_brokers
+                self._topics[name] = _Presence.UNKNOWN if is_unknown else before
+            else:
+                self._topics[name] = after
+                self.acknowledged += 1
+            self.is_idle = True
+            self._process.after_ms(self._pause_ms, self._next)
 
-        def failed(_: Failure) -> None:
-            self._end(None, name, _Presence.UNKNOWN)
-
-        self._cluster.network.ask(
-            self._process, to, "controller", (request, version), answered, failed,
-            timeout_ms=_TIMEOUT_MS,
-        )  # fmt: skip
-
-    def _known_after(self, outcome: Any, before: _Presence, after: _Presence) -> _Presence:
-        """Return what an outcome shows of the topic."""
-        if isinstance(outcome, KafkaError):
-            # The controller that lost its leadership does not know if the records are committed.
-            self._controller = None
-            return _Presence.UNKNOWN
-        is_creation = isinstance(outcome, CreateTopicsResponse)
-        (result,) = outcome.topics if is_creation else outcome.responses
-        error = error_code(result.error_code)
-        if error is ErrorCode.NONE:
-            self.acknowledged += 1
-            return after
-        return before
-
-    def _end(self, controller: int | None, name: str, known: _Presence) -> None:
-        self._controller = controller
-        self._topics[name] = known
-        if known is _Presence.UNKNOWN:
-            self.unknown += 1
-            self._controller = None
-        self.is_idle = True
-        self._process.after_ms(self._pause_ms, self._next)
+        self._controller.submit(request, done)
 
     def stop(self) -> None:
         """Begin no further operation."""
@@ -120,8 +101,8 @@ class AdminClient:
     def check_end(self) -> None:
         """Check R3 in the images of the end."""
         require(self.is_idle, "LIVENESS", "an operation has no outcome")
-        for node in self._cluster.nodes.values():
-            self._check(node.replica.machine.image)
+        for image in final_images(self._cluster):
+            self._check(image)
 
     def _check(self, image: MetadataImage) -> None:
         for name, known in self._topics.items():

@@ -1,12 +1,13 @@
 """Attach the core of any client to a simulation.
 
-A core has no input and no output: it returns requests, and takes responses and failures. The
-simulation loses, delays and repeats what is between it and the brokers.
+A core has no input and no output: it returns requests, and takes responses and failures, which
+are Kafka's messages. The simulation delays and loses what is between it and the brokers.
 """
 
 from typing import Any, Protocol
 
 from barnabas.cluster.metadata.image import MetadataImage
+from barnabas.protocol.messages_base import Message
 from barnabas.testing.simulation.data_clients import SimClient
 from barnabas.testing.simulation.network import Failure
 from barnabas.testing.simulation.runner import Simulation
@@ -19,7 +20,7 @@ _TIMEOUT_MS = 10_000
 class ClientCore(Protocol):
     """A client with one request in flight."""
 
-    def next_request(self, metadata: MetadataImage) -> tuple[int, Any] | None:
+    def next_request(self, metadata: MetadataImage) -> tuple[int, Message] | None:
         """Return a broker's id and the request for it; None when there is nothing to send.
 
         `metadata` may be old: it is that of a random broker that runs.
@@ -70,7 +71,7 @@ class AttachedClient(SimClient):
             self._core.on_failure(failure)
             self.process.after_ms(_POLL_MS, self._poll)
 
-        self.cluster.network.ask(
+        self.cluster.requests.ask(
             self.process, broker_id, "broker", request, answered, failed, timeout_ms=_TIMEOUT_MS
         )
 

@@ -14,8 +14,8 @@ from barnabas.protocol.messages.heartbeat import HeartbeatRequest
 from barnabas.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from barnabas.protocol.messages.leave_group import LeaveGroupRequest
 from barnabas.protocol.messages.sync_group import SyncGroupRequest
-from barnabas.testing.simulation.group_members import GroupMember, raise_error
-from barnabas.testing.simulation.scripted_client import Script
+from barnabas.testing.simulation.group_members import GroupMember
+from barnabas.testing.simulation.scripted_client import Script, raise_error
 
 _SESSION_MS: Final = 6_000
 _REBALANCE_TIMEOUT_MS: Final = 5_000
@@ -56,7 +56,9 @@ class ClassicMember(GroupMember):
     def leave(self) -> Script:
         """Leave the group."""
         identity = LeaveGroupRequest.MemberIdentity(member_id=self.member_id)
-        yield from self.call(LeaveGroupRequest(group_id=self.ledger.name, members=[identity]))
+        request = LeaveGroupRequest(group_id=self.ledger.name, members=[identity])
+        response = yield from self.call(request)
+        raise_error(response.error_code)
 
     def _join(self) -> Script:
         joined = yield from self.call(self._join_request())

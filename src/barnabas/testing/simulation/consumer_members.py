@@ -2,12 +2,11 @@
 
 from typing import ClassVar, Final
 
-from barnabas.coordinator.groups.committed_offsets import FetchGroup
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from barnabas.protocol.messages.offset_fetch import OffsetFetchRequest
-from barnabas.testing.simulation.group_members import GroupMember, raise_error
-from barnabas.testing.simulation.scripted_client import Script
+from barnabas.testing.simulation.group_members import GroupMember
+from barnabas.testing.simulation.scripted_client import Script, raise_error
 
 _REBALANCE_TIMEOUT_MS: Final = 10_000
 _LEAVE_EPOCH: Final = -1
@@ -63,9 +62,11 @@ class ConsumerMember(GroupMember):
         stated = ConsumerGroupHeartbeatRequest.TopicPartitions
         return [stated(topic_id=topic.id, partitions=sorted(self.owned))]
 
-    def fetch_group(self, topic: OffsetFetchRequest.OffsetFetchRequestTopics) -> FetchGroup:
+    def fetch_group(
+        self, topic: OffsetFetchRequest.OffsetFetchRequestTopics
+    ) -> OffsetFetchRequest.OffsetFetchRequestGroup:
         """State the member and its epoch."""
-        return FetchGroup(
+        return OffsetFetchRequest.OffsetFetchRequestGroup(
             group_id=self.ledger.name,
             member_id=self.member_id,
             member_epoch=self.epoch,

@@ -1,36 +1,65 @@
 """Producers and consumers in the simulation, with the outcomes that they have seen."""
 
+from typing import Final
+
 import attrs
 
-from barnabas.cluster.metadata.image import MetadataImage
+from barnabas.cluster.metadata.image import MetadataImage, TopicImage
 from barnabas.protocol.batches.batch_header import iter_batches
-from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.errors import ErrorCode, error_code
 from barnabas.protocol.messages.fetch import FetchRequest, FetchResponse
 from barnabas.protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
+from barnabas.protocol.messages.produce import ProduceRequest, ProduceResponse
 from barnabas.testing.batches import batch
-from barnabas.testing.simulation.broker_waits import SimProduce, SimProduced
 from barnabas.testing.simulation.network import Failure
 from barnabas.testing.simulation.partition_invariants import PartitionInvariants
 from barnabas.testing.simulation.quorum_invariants import require
 from barnabas.testing.simulation.sim_cluster import SimCluster
-from barnabas.testing.simulation.sim_partition_log import fetched_bytes
 from barnabas.testing.simulation.world import Process
 
 CLIENT_ID_BASE = 20_000
 _REQUEST_TIMEOUT_MS = 5_000
 _RETRY_MS = 100
 _EARLIEST = -2
+_ACKS_ALL: Final = -1
 
 
 @attrs.frozen(slots=True)
 class Acknowledged:
-    """A batch that a broker has acknowledged with acks=all."""
+    """A batch that a broker has acknowledged with acks=all; its leader had this epoch."""
 
     topic: str
     partition: int
     offset: int
     leader_epoch: int
     batch: bytes
+
+
+def produce_request(
+    topic: TopicImage,
+    partition: int,
+    data: bytes,
+    *,
+    acks: int = _ACKS_ALL,
+    transactional_id: str | None = None,
+) -> ProduceRequest:
+    """Return a request to append one batch; it has the topic's name or id by its version."""
+    written = ProduceRequest.PartitionProduceData(index=partition, records=data)
+    return ProduceRequest(
+        transactional_id=transactional_id,
+        acks=acks,
+        timeout_ms=_REQUEST_TIMEOUT_MS,
+        topic_data=[
+            ProduceRequest.TopicProduceData(
+                name=topic.name, topic_id=topic.id, partition_data=[written]
+            )
+        ],
+    )
+
+
+def produced(response: ProduceResponse) -> ProduceResponse.PartitionProduceResponse:
+    """Return the answer for the only partition."""
+    return response.responses[0].partition_responses[0]
 
 
 class SimClient:
@@ -60,9 +89,15 @@ class SimProducer(SimClient):
     """A producer with acks=all and one batch in flight; every value is written at most once."""
 
     def __init__(
-        self, cluster: SimCluster, number: int, partitions: list[tuple[str, int]], pause_ms: int
+        self,
+        cluster: SimCluster,
+        number: int,
+        partitions: list[tuple[str, int]],
+        invariants: PartitionInvariants,
+        pause_ms: int,
     ) -> None:
         super().__init__(cluster, number)
+        self._invariants = invariants
         self.acknowledged: list[Acknowledged] = []
         self.failures: dict[str, int] = {}
         self._number = number
@@ -77,33 +112,36 @@ class SimProducer(SimClient):
     def _next(self) -> None:
         if self.is_stopped:
             return
-        topic, partition = self.process.world.random.choice(self._partitions)
+        name, partition = self.process.world.random.choice(self._partitions)
         image = self.image()
-        found = None if image is None else image.partition(topic, partition)
-        if found is None or found.leader < 0:
+        topic = None if image is None else image.topics_by_name.get(name)
+        found = None if topic is None else topic.partitions.get(partition)
+        if topic is None or found is None or found.leader < 0:
             self.process.after_ms(_RETRY_MS, self._next)
             return
         self._count += 1
         value = f"{self._number}-{self._count}".encode()
         data = bytes(batch(*[value] * self.process.world.random.randrange(1, 4)))
-        request = SimProduce(topic, partition, data, -1, _REQUEST_TIMEOUT_MS)
+        topic_id = topic.id
 
-        def answered(outcome: SimProduced) -> None:
-            if outcome.error is ErrorCode.NONE:
-                done = Acknowledged(topic, partition, outcome.offset, outcome.leader_epoch, data)
-                self.acknowledged.append(done)
-                self.process.after_ms(self._pause_ms, self._next)
-            else:
-                self._failed(outcome.error.name)
+        def answered(response: ProduceResponse) -> None:
+            outcome = produced(response)
+            if outcome.error_code:
+                self._failed(error_code(outcome.error_code).name)
+                return
+            offset = outcome.base_offset
+            epoch = self._invariants.epoch_of(topic_id, partition, offset, data)
+            self.acknowledged.append(Acknowledged(name, partition, offset, epoch, data))
+            self.process.after_ms(self._pause_ms, self._next)
 
         def failed(failure: Failure) -> None:
             self._failed(failure.value)
 
-        self.cluster.network.ask(
+        self.cluster.requests.ask(
             self.process,
             found.leader,
             "broker",
-            request,
+            produce_request(topic, partition, data),
             answered,
             failed,
             timeout_ms=2 * _REQUEST_TIMEOUT_MS,
@@ -183,7 +221,7 @@ class SimConsumer(SimClient):
             self._preferred = -1
             self.process.after_ms(_RETRY_MS, self._next)
 
-        self.cluster.network.ask(
+        self.cluster.requests.ask(
             self.process, to, "broker", request, answered, failed, timeout_ms=5_000
         )
 
@@ -201,7 +239,7 @@ class SimConsumer(SimClient):
         def failed(_: Failure) -> None:
             self.process.after_ms(_RETRY_MS, self._next)
 
-        self.cluster.network.ask(
+        self.cluster.requests.ask(
             self.process,
             leader,
             "broker",
@@ -221,7 +259,7 @@ class SimConsumer(SimClient):
             self._preferred = -1
         elif self._preferred < 0:
             self._preferred = answer.preferred_read_replica
-        records = fetched_bytes(answer.records)
+        records = bytes(answer.records or b"")
         for position, header in iter_batches(records):
             data = records[position : position + header.size]
             is_committed = self._invariants.is_committed(

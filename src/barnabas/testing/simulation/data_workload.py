@@ -35,7 +35,7 @@ class DataWorkload:
         """Return the workload of the options."""
         places = [(DATA_TOPIC, number) for number in range(options.partitions)]
         producers = [
-            SimProducer(cluster, number, places, options.producer_pause_ms)
+            SimProducer(cluster, number, places, invariants, options.producer_pause_ms)
             for number in range(options.producers)
         ]
         consumers = [

@@ -15,7 +15,6 @@ from barnabas.testing.simulation.quorum_invariants import require
 from barnabas.testing.simulation.sim_cluster import SimCluster
 from barnabas.testing.simulation.sim_node import SimNode
 from barnabas.testing.simulation.voter_admin import change_voters, leader_core
-from barnabas.testing.simulation.voter_operations import AddVoter, RemoveVoter
 from barnabas.testing.simulation.world import Process
 
 _CLIENT_ID: Final = 35_000
@@ -94,8 +93,8 @@ class DiskReplacements:
             else:
                 self._add()
 
-        request = AddVoter(new) if is_addition else RemoveVoter(lost)
-        change_voters(self._cluster, self._process, core, request, done)
+        key = new if is_addition else lost
+        change_voters(self._cluster, self._process, core, key, done, adds=is_addition)
 
     def stop(self) -> None:
         """Lose no further disk; a procedure in progress continues."""

@@ -10,16 +10,19 @@ from typing import ClassVar, Final
 
 import attrs
 
-from barnabas.cluster.metadata.image import MetadataImage
-from barnabas.coordinator.groups.committed_offsets import FetchGroup
-from barnabas.protocol.errors import ErrorCode, KafkaError, error_code
+from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.offset_commit import OffsetCommitRequest
 from barnabas.protocol.messages.offset_fetch import OffsetFetchRequest
+from barnabas.protocol.messages_base import Message
 from barnabas.server.coordinators.internal_topics import OFFSETS_TOPIC
-from barnabas.testing.simulation.coordinator_calls import FetchOffsets
 from barnabas.testing.simulation.partition_invariants import PartitionInvariants
 from barnabas.testing.simulation.quorum_invariants import require
-from barnabas.testing.simulation.scripted_client import Script, ScriptedClient, Sleep
+from barnabas.testing.simulation.scripted_client import (
+    Script,
+    ScriptedClient,
+    Sleep,
+    raise_error,
+)
 from barnabas.testing.simulation.sim_cluster import SimCluster
 
 _PAUSE_MS: Final = 300
@@ -143,15 +146,21 @@ class GroupMember(ScriptedClient):
             self.owned[number] = offset
             self.ledger.acquired(number, self.number, offset, known)
 
-    def fetch_group(self, topic: OffsetFetchRequest.OffsetFetchRequestTopics) -> FetchGroup:
+    def fetch_group(
+        self, topic: OffsetFetchRequest.OffsetFetchRequestTopics
+    ) -> OffsetFetchRequest.OffsetFetchRequestGroup:
         """Return the group and the topic whose offsets the member fetches."""
-        return FetchGroup(group_id=self.ledger.name, topics=[topic])
+        return OffsetFetchRequest.OffsetFetchRequestGroup(group_id=self.ledger.name, topics=[topic])
 
     def _fetch(self, number: int) -> Script:
         topic = OffsetFetchRequest.OffsetFetchRequestTopics(
-            name=self.ledger.topic, partition_indexes=[number]
+            name=self.ledger.topic,
+            topic_id=self.known_topic(self.ledger.topic).id,
+            partition_indexes=[number],
         )
-        fetched = yield from self.call(FetchOffsets(self.fetch_group(topic)))
+        request = OffsetFetchRequest(groups=[self.fetch_group(topic)], require_stable=True)
+        response = yield from self.call(request)
+        fetched = response.groups[0]
         raise_error(fetched.error_code)
         found = fetched.topics[0].partitions[0]
         raise_error(found.error_code)
@@ -169,15 +178,14 @@ class GroupMember(ScriptedClient):
             self.commits += 1
 
     def _commit_request(self, number: int, offset: int) -> OffsetCommitRequest:
-        topic = self.known_image().topics_by_name.get(self.ledger.topic)
-        if topic is None:
-            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         request = OffsetCommitRequest
         partition = request.OffsetCommitRequestPartition(
             partition_index=number, committed_offset=offset
         )
         named = request.OffsetCommitRequestTopic(
-            name=self.ledger.topic, topic_id=topic.id, partitions=[partition]
+            name=self.ledger.topic,
+            topic_id=self.known_topic(self.ledger.topic).id,
+            partitions=[partition],
         )
         return request(
             group_id=self.ledger.name,
@@ -186,20 +194,7 @@ class GroupMember(ScriptedClient):
             topics=[named],
         )
 
-    def known_image(self) -> MetadataImage:
-        """Return the metadata of the member. Raises KafkaError without any."""
-        image = self.image()
-        if image is None:
-            raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE)
-        return image
-
-    def call(self, request: object) -> Script:
-        """Send a request to the coordinator of the group. Raises KafkaError."""
+    def call(self, request: Message) -> Script:
+        """Send a request to the coordinator of the group. Raises KafkaError without a response."""
         response = yield from self.call_coordinator(self.ledger.name, request)
         return response
-
-
-def raise_error(code: int) -> None:
-    """Raise KafkaError for an error code."""
-    if code:
-        raise KafkaError(error_code(code))

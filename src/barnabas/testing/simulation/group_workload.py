@@ -7,6 +7,7 @@ from barnabas.testing.simulation.classic_members import ClassicMember
 from barnabas.testing.simulation.consumer_members import ConsumerMember
 from barnabas.testing.simulation.group_members import GroupLedger, GroupMember
 from barnabas.testing.simulation.partition_invariants import PartitionInvariants
+from barnabas.testing.simulation.quorum_format import CONSUMER_GROUPS_SINCE
 from barnabas.testing.simulation.quorum_invariants import require
 from barnabas.testing.simulation.seed_options import SeedOptions
 from barnabas.testing.simulation.sim_cluster import SimCluster
@@ -32,9 +33,10 @@ class GroupWorkload:
             if options.is_group_mixed
             else GroupLedger("classic consumers", topic, invariants, cluster)
         )
+        has_protocol = options.metadata_version >= CONSUMER_GROUPS_SINCE
         self.members: list[GroupMember] = [
             ConsumerMember(cluster, _CONSUMER_NUMBER + number, consumers)
-            for number in range(options.members)
+            for number in range(options.members if has_protocol else 0)
         ]
         self.members += [
             ClassicMember(cluster, _CLASSIC_NUMBER + number, classics)

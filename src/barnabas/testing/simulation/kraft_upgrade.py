@@ -16,7 +16,6 @@ from barnabas.testing.simulation.sim_cluster import SimCluster
 from barnabas.testing.simulation.world import Process
 
 _CLIENT_ID: Final = 37_000
-_VERSION: Final = 1
 _UPGRADE: Final = 1
 _FIRST_MS, _RETRY_MS = 10_000, 1_000
 
@@ -44,7 +43,7 @@ class KraftUpgrade:
         update = request.FeatureUpdateKey(
             feature=KRAFT_VERSION, max_version_level=KRAFT_VERSION_LATEST, upgrade_type=_UPGRADE
         )
-        self._controller.submit(request(feature_updates=[update]), _VERSION, self._answered)
+        self._controller.submit(request(feature_updates=[update]), self._answered)
 
     def _answered(self, response: Any) -> None:
         if response is None or response.error_code != ErrorCode.NONE:
@@ -54,7 +53,7 @@ class KraftUpgrade:
     def check_end(self) -> None:
         """Check KV."""
         for node in self._cluster.nodes.values():
-            core = node.replica.core
+            core = node.core
             what = f"{node.process} has kraft.version {core.kraft_version}"
             require(core.kraft_version == KRAFT_VERSION_LATEST, "KV", what)
             for voter in core.voters:

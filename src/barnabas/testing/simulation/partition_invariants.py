@@ -46,6 +46,7 @@ class _Committed:
     lost: dict[Place, bytes] = attrs.field(factory=dict[Place, bytes])
     losses: list[Loss] = attrs.field(factory=list[Loss])
     deleted_to: int = 0
+    is_deleted_to_end: bool = False
 
     def index_of(self, log: SimPartitionLog) -> int:
         """Return how many batches are before the first one of a log, which may start later."""
@@ -117,6 +118,8 @@ class PartitionInvariants(LogObserver):
         kept = committed.common(log)
         if kept == len(committed.places):
             return
+        if _leader_epoch(committed.batches[kept]) >= leader_epoch:
+            return  # it applies a leadership that has ended: others have committed since
         is_lost = (log.topic, log.partition) in self.disks[log.broker_id].lost
         has_lost = log.lost_end > 0 or is_lost
         may_lack = self.history.may_lack_records(partition, has_lost=has_lost)
@@ -143,7 +146,10 @@ class PartitionInvariants(LogObserver):
             if first + index == len(places):
                 places.append(place)
                 committed.batches.append(data)
-            is_same = place == places[first + index]
+            # A follower that was away truncates to the start of an epoch, which may be where the
+            # leader's log starts after a deletion, and then moves its log start.
+            is_deleted = header.next_offset <= committed.deleted_to
+            is_same = place == places[first + index] or is_deleted
             self._require(is_same, "P1", f"{log!r} differs at {header.base_offset}")
             index += 1
         self._checked[log] = index
@@ -152,14 +158,18 @@ class PartitionInvariants(LogObserver):
         """Compare again what is appended from here on."""
         self._checked[log] = min(self._checked.get(log, 0), len(log.batches))
 
-    def deletion_requested(self, log: SimPartitionLog, offset: int) -> None:
-        """Let logs start at this offset."""
-        committed = self._of(log)
+    def deletion_requested(self, topic_id: Uuid, partition: int, offset: int) -> None:
+        """Let logs start at this offset; -1 is the high watermark when the request arrives."""
+        committed = self._committed.setdefault((topic_id, partition), _Committed())
         committed.deleted_to = max(committed.deleted_to, offset)
+        committed.is_deleted_to_end = committed.is_deleted_to_end or offset < 0
 
     def start_moved(self, log: SimPartitionLog) -> None:
         """Check LS."""
-        start, deleted_to = log.log_start_offset, self._of(log).deleted_to
+        committed = self._of(log)
+        start, deleted_to = log.log_start_offset, committed.deleted_to
+        if committed.is_deleted_to_end:
+            deleted_to = self.committed_end(log.topic_id, log.partition)
         what = f"{log!r} starts at {start}, records are deleted below {deleted_to}"
         self._require(start <= deleted_to, "LS", what)
 
@@ -183,6 +193,24 @@ class PartitionInvariants(LogObserver):
             else:
                 high = middle
         return (low < len(places) and places[low] == place) or place in committed.lost
+
+    def epoch_of(self, topic_id: Uuid, partition: int, offset: int, batch: bytes) -> int:
+        """Return the leader epoch in which an acknowledged batch was appended.
+
+        A leader that does not know yet of an unclean election may have appended it.
+        """
+        committed = self._committed.get((topic_id, partition)) or _Committed()
+        ((_, wanted),) = iter_batches(batch)
+        place = bisect_left(committed.places, (offset, 0))
+        known = committed.batches[place : place + 1]
+        known += (data for (base, _), data in committed.lost.items() if base == offset)
+        for data in known:
+            ((_, header),) = iter_batches(data)
+            if (header.base_offset, header.crc) == (offset, wanted.crc):
+                return header.partition_leader_epoch
+        what = f"{topic_id}-{partition} acknowledged {offset}, and no leader has committed it"
+        self._require(bool(committed.losses), "P4", what)
+        return committed.losses[-1].leader_epoch - 1
 
     def lost_batches(self, topic_id: Uuid, partition: int) -> list[bytes]:
         """Return the committed batches that an unclean election has ended."""
@@ -233,6 +261,11 @@ class PartitionInvariants(LogObserver):
                 records = b"" if log is None else log.records_from(start)
                 is_equal = other.records() == records
                 self._require(is_equal, "P1", f"{other!r} is not the leader's {log!r}")
+
+
+def _leader_epoch(batch: bytes) -> int:
+    ((_, header),) = iter_batches(batch)
+    return header.partition_leader_epoch
 
 
 def _next_offset(batch: bytes) -> int:

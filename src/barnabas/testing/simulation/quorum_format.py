@@ -19,6 +19,8 @@ from barnabas.cluster.quorum.voters import ReplicaKey, VoterSet, static_voters
 
 LISTENER: Final = "CONTROLLER"
 PORT: Final = 9093
+CONSUMER_GROUPS_SINCE: Final = 22
+"""The first metadata.version with the consumer protocol of groups (group.version 1)."""
 
 
 def controller_endpoint(node_id: int, port: int = PORT) -> Endpoint:
@@ -40,11 +42,11 @@ def configured_voters(node_ids: Iterable[int]) -> VoterSet:
 def feature_levels(
     metadata_version: int, elr_version: int, transaction_version: int
 ) -> Mapping[str, int]:
-    """Return the levels of a new cluster; classic and consumer groups need no level here."""
+    """Return the levels of a new cluster."""
     chosen = (
         f"{ELIGIBLE_LEADER_REPLICAS_VERSION}={elr_version}",
         f"{TRANSACTION_VERSION}={transaction_version}",
-        f"{GROUP_VERSION}=0",
+        f"{GROUP_VERSION}={int(metadata_version >= CONSUMER_GROUPS_SINCE)}",
     )
     release = METADATA_VERSION_NAMES[metadata_version]
     return levels_to_format(release, dict(parse_feature(each) for each in chosen))

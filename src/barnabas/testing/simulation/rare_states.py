@@ -16,6 +16,11 @@ from barnabas.protocol.errors import ErrorCode, KafkaError, error_code
 from barnabas.protocol.messages.alter_partition import AlterPartitionResponse
 from barnabas.protocol.messages.fetch import FetchResponse
 from barnabas.protocol.messages.list_offsets import ListOffsetsResponse
+from barnabas.protocol.messages.produce import ProduceResponse
+from barnabas.protocol.messages.write_txn_markers import (
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
+)
 from barnabas.protocol.types import Uuid
 
 LeaderEpochs = Callable[[tuple[Uuid, int]], int]
@@ -63,6 +68,7 @@ class RareStates:
 
     def __init__(self) -> None:
         self.counts: Counter[RareState] = Counter()
+        self._refused_markers: dict[tuple[int, int, str, int], int] = {}
 
     def reached(self, state: RareState) -> None:
         """Count a state."""
@@ -74,6 +80,21 @@ class RareStates:
             state = _OF_ERROR.get(error_code(code))
             if state is not None:
                 self.reached(state)
+
+    def markers_written(
+        self, broker_id: int, request: WriteTxnMarkersRequest, response: WriteTxnMarkersResponse
+    ) -> None:
+        """Count the markers that a broker refused, and that another one has written."""
+        epochs = {each.producer_id: each.producer_epoch for each in request.markers}
+        for marker in response.markers:
+            epoch = epochs[marker.producer_id]
+            for topic in marker.topics:
+                for answer in topic.partitions:
+                    key = marker.producer_id, epoch, topic.name, answer.partition_index
+                    if answer.error_code:
+                        self._refused_markers[key] = broker_id
+                    elif self._refused_markers.pop(key, broker_id) != broker_id:
+                        self.reached(RareState.MARKER_RETRIED_ELSEWHERE)
 
     def committed(self, delta: MetadataDelta) -> None:
         """Count what the records of a committed batch changed."""
@@ -132,6 +153,9 @@ def _errors(response: Any) -> Iterator[int]:
             yield from _partition_errors(response.topics)
         case ListOffsetsResponse():
             yield from _partition_errors(response.topics)
+        case ProduceResponse():
+            for topic in response.responses:
+                yield from (answer.error_code for answer in topic.partition_responses)
         case KafkaError():
             yield response.code
         case _:

@@ -46,9 +46,11 @@ class RecordDeleter(ScriptedClient):
                 continue
 
     def _delete(self, number: int) -> Script:
-        image = self.image()
+        image = self.known_image()
         leader = leader_in(image, self._topic, number)
         offset = self._offset(number)
+        topic_id = image.topics_by_name[self._topic].id
+        self._invariants.deletion_requested(topic_id, number, offset)
         request = DeleteRecordsRequest
         partition = request.DeleteRecordsPartition(partition_index=number, offset=offset)
         topic = request.DeleteRecordsTopic(name=self._topic, partitions=[partition])

@@ -1,13 +1,13 @@
 """Running seeds: build the cluster of a seed, disturb it, heal it, and check its end."""
 
+import gc
 from collections.abc import Collection, Iterator
-from typing import Final
+from functools import partial
 
 import attrs
 
 from barnabas.cluster.metadata.image import MetadataImage
 from barnabas.cluster.quorum.voters import ReplicaKey
-from barnabas.config import NodeConfig
 from barnabas.protocol.types import Uuid
 from barnabas.testing.simulation.actors import Actor
 from barnabas.testing.simulation.admin_clients import AdminClient
@@ -16,11 +16,10 @@ from barnabas.testing.simulation.disk_replacements import DiskReplacements
 from barnabas.testing.simulation.faults import DISK_FAULTS, Fault, draw_faults
 from barnabas.testing.simulation.group_workload import GroupWorkload
 from barnabas.testing.simulation.kraft_upgrade import KraftUpgrade
-from barnabas.testing.simulation.network import Network
+from barnabas.testing.simulation.old_releases import RELEASES
 from barnabas.testing.simulation.operator_client import OperatorClient
 from barnabas.testing.simulation.partition_invariants import PartitionInvariants
 from barnabas.testing.simulation.quorum_format import (
-    configured_voters,
     feature_levels,
     initial_controllers,
 )
@@ -33,21 +32,13 @@ from barnabas.testing.simulation.seed_options import (
     draw_options,
 )
 from barnabas.testing.simulation.sim_cluster import SimCluster
+from barnabas.testing.simulation.sim_logging import lines_of
 from barnabas.testing.simulation.sim_node import ClusterSettings, SimNode, metadata_directory
-from barnabas.testing.simulation.sim_wire import RELEASES, SimWire
+from barnabas.testing.simulation.sim_properties import node_properties
 from barnabas.testing.simulation.throttle_operator import ThrottleOperator
 from barnabas.testing.simulation.transaction_workload import TransactionWorkload
 from barnabas.testing.simulation.voter_admin import VoterAdmin, VoterUpkeepCheck
 from barnabas.testing.simulation.world import Process, World
-
-_PROPERTIES: Final = {
-    "group.initial.rebalance.delay.ms": "1000",
-    "group.consumer.heartbeat.interval.ms": "1000",
-    "group.consumer.min.heartbeat.interval.ms": "1000",
-    "group.consumer.min.session.timeout.ms": "8000",
-    "group.consumer.session.timeout.ms": "8000",
-}
-"""Dead members of groups leave before a simulation ends."""
 
 _CALM_BEFORE_MS = 5_000
 _CALM_AFTER_MS = 30_000
@@ -95,10 +86,12 @@ def prepare(
         without = () if options.has_disk_faults else DISK_FAULTS
         faults = draw_faults(seed, options.node_ids, options.seconds * 1000, without)
     world = World(seed)
-    cluster = SimCluster(world, _network(world, options))
+    cluster = SimCluster(world)
+    if options.old_peer:
+        cluster.streams.releases = {options.old_peer: RELEASES[options.old_release]}
     partitions = PartitionInvariants(world.fail)
     invariants = QuorumInvariants(_digest, partitions.published)
-    settings = _settings(options, invariants, partitions)
+    settings = _settings(cluster, options, invariants, partitions)
     for node_id in (*options.node_ids, *options.spare_ids):
         cluster.add(_node(cluster, settings, options, node_id))
     data = DataWorkload.of(cluster, options, partitions)
@@ -112,15 +105,6 @@ def prepare(
     if options.throttle_bytes:
         actors.append(ThrottleOperator(cluster, DATA_TOPIC, options))
     return Simulation(world, cluster, options, faults, actors, data, invariants)
-
-
-def _network(world: World, options: SeedOptions) -> Network:
-    """Return a network that carries messages as objects, where neither option asks for bytes."""
-    network = Network(world)
-    if options.old_peer or options.byte_share:
-        old = {options.old_peer: RELEASES[options.old_release]} if options.old_peer else {}
-        network.carry = SimWire(world, old, options.byte_share).carry
-    return network
 
 
 def _admins(
@@ -141,36 +125,22 @@ def _admins(
 
 
 def _settings(
-    options: SeedOptions, invariants: QuorumInvariants, partitions: PartitionInvariants
+    cluster: SimCluster,
+    options: SeedOptions,
+    invariants: QuorumInvariants,
+    partitions: PartitionInvariants,
 ) -> ClusterSettings:
     keys = [ReplicaKey(node_id, metadata_directory(node_id)) for node_id in options.voter_ids]
-    levels = feature_levels(
-        options.metadata_version, options.elr_version, options.transaction_version
-    )
     return ClusterSettings(
+        path=cluster.path,
         voters=initial_controllers(keys),
-        config=_config(options),
-        levels=levels,
-        observer=invariants,
-        partitions=partitions,
-        snapshot_entries=options.snapshot_entries,
-        kept_snapshots=options.kept_snapshots,
-        kraft_version=options.kraft_version,
-        static_voters=(
-            configured_voters(options.voter_ids)
-            if options.upgrades_kraft
-            else initial_controllers(keys)
+        levels=feature_levels(
+            options.metadata_version, options.elr_version, options.transaction_version
         ),
-        has_voter_upkeep=options.has_voter_upkeep,
+        quorum=invariants,
+        partitions=partitions,
+        has_initial_voters=options.kraft_version > 0,
     )
-
-
-def _config(options: SeedOptions) -> NodeConfig:
-    drawn = {
-        "replica.fetch.max.bytes": str(options.replica_fetch_bytes),
-        "replica.lag.time.max.ms": str(options.replica_lag_ms),
-    }
-    return NodeConfig.load(None, {**_PROPERTIES, **drawn})
 
 
 def _node(
@@ -178,11 +148,11 @@ def _node(
 ) -> SimNode:
     return SimNode(
         Process(cluster.world, node_id),
-        cluster.network,
+        cluster.streams,
         settings,
         is_controller=node_id in options.voter_ids or node_id in options.spare_ids,
         directories=_directories(options, node_id),
-        rack=f"rack-{node_id % options.racks}",
+        properties=partial(node_properties, options, node_id),
     )
 
 
@@ -198,6 +168,19 @@ def run(simulation: Simulation) -> Simulation:
 
     Raises InvariantError when an invariant does not hold.
     """
+    was_collecting = gc.isenabled()
+    gc.disable()  # it takes most of the time of a run with many objects
+    try:
+        with lines_of(simulation.world):
+            _run(simulation)
+    finally:
+        simulation.cluster.close()
+        if was_collecting:
+            gc.enable()
+    return simulation
+
+
+def _run(simulation: Simulation) -> None:
     cluster, world = simulation.cluster, simulation.world
     cluster.start()
     for actor in simulation.actors:
@@ -211,17 +194,16 @@ def run(simulation: Simulation) -> Simulation:
         actor.stop()
     world.run(_CALM_AFTER_MS)
     check_liveness(simulation)
-    return simulation
 
 
 def check_liveness(simulation: Simulation) -> None:
     """After a rest without faults: one leader that all know, and every broker unfenced."""
     nodes = simulation.cluster.nodes.values()
-    leaders = {(node.replica.core.leader_id, node.replica.core.epoch) for node in nodes}
+    leaders = {(node.core.leader_id, node.core.epoch) for node in nodes}
     is_one = len(leaders) == 1 and (None not in next(iter(leaders)))
     require(is_one, "LIVENESS", f"the nodes know the leaders {leaders}")
     for node in nodes:
-        image = node.replica.machine.image
+        image = node.committed_image or MetadataImage()
         fenced = [
             broker_id
             for broker_id in simulation.options.broker_ids
@@ -231,8 +213,7 @@ def check_liveness(simulation: Simulation) -> None:
     for actor in simulation.actors:
         actor.check_end()
     for node in nodes:
-        pending = {} if node.broker is None else node.broker.pending()
-        left = {name: count for name, count in pending.items() if count}
+        left = {name: count for name, count in node.pending().items() if count}
         require(not left, "RESOURCES", f"{node.process} still has {left}")
 
 

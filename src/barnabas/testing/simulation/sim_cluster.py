@@ -1,6 +1,9 @@
 """A simulated cluster: nodes on one network, faults, and the end of all faults."""
 
+import os
 from collections.abc import Callable, Iterable
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import attrs
 
@@ -9,6 +12,8 @@ from barnabas.protocol.types import Uuid
 from barnabas.testing.simulation.faults import Fault, FaultKind
 from barnabas.testing.simulation.network import Delays, Network
 from barnabas.testing.simulation.sim_node import SimNode
+from barnabas.testing.simulation.sim_requests import SimRequests
+from barnabas.testing.simulation.sim_streams import SimStreams
 from barnabas.testing.simulation.world import World
 
 _SLOW_FSYNC_MS = 5_000
@@ -16,14 +21,31 @@ _REPLACED_ID = 1_000_000
 
 
 class SimCluster:
-    """The nodes of a cluster, by id; `apply` begins a fault."""
+    """The nodes of a cluster, by id; `apply` begins a fault. `close` removes its files."""
 
-    def __init__(self, world: World, network: Network) -> None:
+    def __init__(self, world: World) -> None:
         self.world = world
-        self.network = network
+        self.network = Network()
+        self.streams = SimStreams(world, self.network)
+        self.requests = SimRequests(self.streams)
+        memory = "/dev/shm"  # where each fsync would cost ms of real time on a disk
+        self._files = TemporaryDirectory(
+            prefix="barnabas-sim-", dir=memory if os.path.isdir(memory) else None
+        )
         self.nodes: dict[int, SimNode] = {}
         self._is_healed = False
         self._replaced = 0
+
+    @property
+    def path(self) -> Path:
+        """The folder of all nodes' directories."""
+        return Path(self._files.name)
+
+    def close(self) -> None:
+        """Remove the files, and what is left of the tasks."""
+        for life in self.world.lives:
+            life.dispose()
+        self._files.cleanup()
 
     @property
     def controller_ids(self) -> list[int]:
@@ -32,17 +54,13 @@ class SimCluster:
 
     def newest_image(self) -> MetadataImage:
         """Return the newest committed image of any node that runs."""
-        images = [
-            node.replica.machine.image
-            for node in self.nodes.values()
-            if node.process.is_running and node.replica.committed_offset >= 0
-        ]
-        return max(images, key=lambda image: image.offset, default=MetadataImage())
+        images = [node.committed_image for node in self.nodes.values() if node.process.is_running]
+        known = (image for image in images if image is not None)
+        return max(known, key=lambda image: image.offset, default=MetadataImage())
 
     def add(self, node: SimNode) -> None:
         """Add a node; it does not run yet."""
         self.nodes[node.process.node_id] = node
-        node.process.on_kill.append(node.process_ended)
 
     def start(self) -> None:
         """Start all nodes, within a tenth of a second."""
@@ -89,8 +107,8 @@ class SimCluster:
             case FaultKind.CLOCK:
                 nodes[0].process.clock_rate = 0.99 + 0.02 * fault.amount
             case FaultKind.SLOW_DISK:
-                nodes[0].quorum_disk.fsync_ms = (0.2, fault.amount * _SLOW_FSYNC_MS)
-                self.world.after(fault.for_ms * 1000, self._mend_disk, nodes[0])
+                nodes[0].slow_down(0.2, fault.amount * _SLOW_FSYNC_MS)
+                self.world.after(fault.for_ms * 1000, nodes[0].mend_disk)
             case _:
                 self._disturb_network(fault)
 
@@ -104,15 +122,13 @@ class SimCluster:
 
     def _fail_directory(self, node: SimNode, fault: Fault) -> None:
         """Break a disk; later it is mended, and the broker restarted."""
-        if node.logs is not None:
-            volumes = node.logs.volumes
+        volumes = node.logs.volumes
+        if volumes:
             volume = volumes[int(fault.amount * len(volumes))]
             volume.break_down(is_full=fault.for_ms % 2 == 0)
             self.world.after(fault.for_ms * 1000, self._mend_directories, node)
 
     def _mend_directories(self, node: SimNode) -> None:
-        if node.logs is None:
-            return
         for volume in node.logs.volumes:
             volume.mend()
         if node.process.is_running and node.logs.has_offline:
@@ -131,25 +147,22 @@ class SimCluster:
     def _disturb_leader(self, fault: Fault) -> None:
         """Begin a fault of each node that leads the quorum, or believes that it does."""
         for node in self.nodes.values():
-            if not node.process.is_running or not node.replica.is_leader:
+            if not node.is_leader:
                 continue
             match fault.kind:
                 case FaultKind.RESIGN:
-                    node.process.call(node.process.life, node.replica.resign)
+                    node.process.call(node.process.life, node.resign)
                 case FaultKind.CUT_LEADER:
                     self._disturb_network(attrs.evolve(fault, nodes=(node.process.node_id,)))
                 case _:
-                    node.quorum_disk.fsync_ms = (fault.for_ms, fault.for_ms)
+                    node.slow_down(fault.for_ms, fault.for_ms)
                     delay_us = int(fault.amount * fault.for_ms) * 1000
                     self.world.after(delay_us, self._lose_power_of, node, fault)
 
     def _lose_power_of(self, node: SimNode, fault: Fault) -> None:
         if not self._is_healed:
-            self._mend_disk(node)
+            node.mend_disk()
             self._stop([node], fault, SimNode.lose_power)
-
-    def _mend_disk(self, node: SimNode) -> None:
-        node.quorum_disk.fsync_ms = (0.2, 2.0)
 
     def _disturb_network(self, fault: Fault) -> None:
         network, chosen = self.network, fault.nodes
@@ -183,9 +196,10 @@ class SimCluster:
         """End all faults and start the nodes that do not run."""
         self._is_healed = True
         self.calm_network()
-        self.network.reset_damaged()
+        self.streams.reset_damaged()
+        self.requests.reset_damaged()
         for node in self.nodes.values():
-            self._mend_disk(node)
+            node.mend_disk()
             self._mend_directories(node)
             node.process.effects_before_crash = None
             node.process.resume()

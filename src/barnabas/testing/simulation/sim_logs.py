@@ -3,11 +3,27 @@
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from barnabas.log import LogConfig
+from barnabas.log import LogConfig, Volume
+from barnabas.log.checkpoints import UNREGISTERED
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.types import Uuid
 from barnabas.testing.simulation.sim_partition_log import LogObserver, SimPartitionLog
 from barnabas.testing.simulation.sim_volume import PartitionName, SimVolume
+
+
+class NoRelocations:
+    """No log is moved between directories."""
+
+    def __init__(self) -> None:
+        self.active: dict[Any, Any] = {}
+
+    def resume(self) -> list[Any]:
+        """Return no interrupted move."""
+        return []
+
+    def interrupted(self) -> list[PartitionName]:
+        """Return no partition."""
+        return []
 
 
 class SimLogs:
@@ -22,6 +38,9 @@ class SimLogs:
         self.volumes = [SimVolume(directory) for directory in directories]
         self.lost: set[PartitionName] = set()
         """Partitions whose logs were on a disk that has failed or was replaced."""
+        self.metadata_volume: Volume
+        self.broker_epoch: Callable[[], int] = lambda: UNREGISTERED
+        self.relocations = NoRelocations()
         self._observer = observer
         self._logs: dict[PartitionName, SimPartitionLog] = {}
         self._duplicates: list[SimPartitionLog] = []
@@ -33,6 +52,7 @@ class SimLogs:
         for volume in self.volumes:
             volume.start()
             for name, log in volume.logs.items():
+                log.is_loaded = False
                 if volume.failure is not None:
                     self.lost.add(name)
                 elif name in self._logs:
@@ -43,10 +63,15 @@ class SimLogs:
     # As `LogManager`
 
     def get(self, topic: str, partition: int) -> SimPartitionLog | None:
-        """Return a log, or None."""
-        return self._logs.get((topic, partition))
+        """Return a log, loaded, or None."""
+        log = self._logs.get((topic, partition))
+        if log is not None:
+            log.is_loaded = True
+        return log
 
-    known = get
+    def known(self, topic: str, partition: int) -> SimPartitionLog | None:
+        """Return a log, loaded or not, or None."""
+        return self._logs.get((topic, partition))
 
     def logs(self) -> Iterator[SimPartitionLog]:
         """Yield all logs."""
@@ -111,7 +136,8 @@ class SimLogs:
     @property
     def is_lost(self) -> bool:
         """True when no directory is online: the broker must stop."""
-        return all(volume.failure is not None for volume in self.volumes)
+        failed = self.metadata_volume.failure is not None
+        return failed or all(volume.failure is not None for volume in self.volumes)
 
     def is_online(self, directory_id: Uuid) -> bool:
         """True when the broker has the directory with that id online."""
@@ -128,19 +154,37 @@ class SimLogs:
             if log.volume.failure is None:
                 log.checkpoint()
 
+    checkpoint_high_watermarks = checkpoint_log_start_offsets = checkpoint
+
+    def recover(self) -> None:
+        """Check nothing: batches are on a disk or not."""
+
+    def due_deletions(self, now_ms: int) -> list[Any]:
+        """Return nothing: the files of deleted logs are gone at once."""
+        del now_ms
+        return []
+
+    def take_rolled(self) -> list[SimPartitionLog]:
+        """Return no log: segments are synced when they are complete."""
+        return []
+
     # Ends of the process, and of disks
 
     def _on_disks(self) -> Iterator[SimPartitionLog]:
         for volume in self.volumes:
             yield from volume.logs.values()
 
-    def close(self) -> None:
-        """The process has stopped cleanly: everything is synced."""
+    def close(self, clean: bool) -> None:
+        """The process stops; with `clean`, sync all logs and write clean shutdown files."""
         for log in self._on_disks():
-            if log.volume.failure is None:
+            if clean and log.volume.failure is None:
                 log.flush()
                 log.checkpoint()
             log.crash()
+        for volume in self.volumes:
+            if clean and volume.failure is None:
+                volume.mark_clean(self.broker_epoch())
+        self.metadata_volume.unlock()
 
     def crash(self) -> None:
         """The process was killed."""

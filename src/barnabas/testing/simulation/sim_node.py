@@ -1,49 +1,57 @@
-"""A node of the simulated cluster: its process, its disks, and its parts."""
+"""A node of the simulated cluster: its process, its disks, and the server's own node in it.
 
+The quorum's files are real files in a directory. A kill leaves them as they are; a loss of power
+takes a random part of what was not synced. The logs of partitions are in memory (`sim_logs`).
+"""
+
+import os
+import shutil
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 
 import attrs
 
+from barnabas.client.broker_connection import Sockets
 from barnabas.cluster.broker.broker_identity import NO_EPOCH
-from barnabas.cluster.broker.broker_lifecycle import BrokerState
-from barnabas.cluster.controller.controller_state_machine import (
-    CommittedBatch,
-)
-from barnabas.cluster.metadata.image import MetadataImage
+from barnabas.cluster.metadata.image import METADATA_TOPIC, MetadataImage
+from barnabas.cluster.quorum.quorum_state import QuorumState
+from barnabas.cluster.quorum.raft import RaftCore
 from barnabas.cluster.quorum.voters import ReplicaKey, VoterSet
 from barnabas.config import NodeConfig
+from barnabas.log import FileCache, Volume
+from barnabas.log.checkpoints import MetaProperties
 from barnabas.protocol.types import Uuid
-from barnabas.testing.simulation.broker_driver import BrokerDriver
-from barnabas.testing.simulation.broker_lifecycle_driver import LifecycleDriver
-from barnabas.testing.simulation.network import Network
+from barnabas.server.node_failures import DisksLostError, StartupError
+from barnabas.server.quorum.quorum_files import format_directory
+from barnabas.testing.simulation.observed_quorum import ObservedQuorum, QuorumWatch
 from barnabas.testing.simulation.partition_invariants import PartitionInvariants
-from barnabas.testing.simulation.quorum_disk import QuorumDisk
-from barnabas.testing.simulation.quorum_replica import (
-    QuorumReplica,
-    ReplicaObserver,
-    ReplicaSettings,
-)
-from barnabas.testing.simulation.rare_states import RareState
+from barnabas.testing.simulation.quorum_invariants import QuorumInvariants
+from barnabas.testing.simulation.rare_states import RareState, RareStates
 from barnabas.testing.simulation.sim_logs import SimLogs
+from barnabas.testing.simulation.sim_machine import (
+    CLUSTER_ID,
+    ObservedCommitWaits,
+    ObservedNode,
+    SimMachine,
+)
+from barnabas.testing.simulation.sim_streams import SimSockets, SimStreams
 from barnabas.testing.simulation.world import Process
 
-_RESIGNATION_MS = 20
+_DISK_MS = (0.05, 0.5)
 
 
 @attrs.frozen(kw_only=True)
 class ClusterSettings:
     """The settings that all nodes of a simulated cluster share."""
 
+    path: Path
+    """The folder of all nodes' directories."""
     voters: VoterSet
-    config: NodeConfig
     levels: Mapping[str, int]
-    observer: ReplicaObserver
+    quorum: QuorumInvariants
     partitions: PartitionInvariants
-    snapshot_entries: int
-    kept_snapshots: int
-    kraft_version: int
-    static_voters: VoterSet
-    has_voter_upkeep: bool
+    has_initial_voters: bool
+    """False for static voters (kraft.version 0), which the configuration names."""
 
 
 class SimNode:
@@ -52,186 +60,174 @@ class SimNode:
     def __init__(
         self,
         process: Process,
-        network: Network,
+        streams: SimStreams,
         settings: ClusterSettings,
         *,
         is_controller: bool,
         directories: Sequence[Uuid],
-        rack: str | None = None,
+        properties: Callable[[int], Mapping[str, str]],
     ) -> None:
         self.process = process
+        self.node_id = process.node_id
         self.is_controller = is_controller
-        self.network = network
         self.directories = tuple(directories)
-        self.rack = rack
-        disk = QuorumDisk(metadata_directory(process.node_id))
-        if settings.kraft_version == 0:
-            disk.static_voters = settings.static_voters
-        is_voter = settings.kraft_version > 0 and process.node_id in settings.voters.voters
-        disk.format(settings.voters if is_voter else None, settings.levels)
-        self.replica = QuorumReplica(
-            process,
-            network,
-            disk,
-            ReplicaSettings(
-                bootstrap_servers=tuple(sorted(settings.voters.voters)),
-                must_sync=is_controller,
-                snapshot_entries=settings.snapshot_entries,
-                kept_snapshots=settings.kept_snapshots,
-                has_upkeep=is_controller and settings.has_voter_upkeep,
-            ),
-            settings.observer,
-            config=settings.config,
-        )
-        self.replica.publish = self._publish
-        self.previous_epoch = NO_EPOCH  # of the clean-shutdown file, which a start removes
-        self._epoch_at_start = NO_EPOCH
-        self.logs = (
-            SimLogs(process.node_id, self.directories, settings.partitions)
-            if self.directories
-            else None
-        )
-        self.lifecycle: LifecycleDriver | None = None
-        self.broker: BrokerDriver | None = None
+        self.logs = SimLogs(process.node_id, self.directories, settings.partitions)
+        self.node: ObservedNode | None = None
+        self._streams = streams
         self._settings = settings
-        if self.logs is not None:
+        self._properties = properties
+        self._watch: QuorumWatch | None = None
+        self._synced: dict[str, int] = {}
+        self._path = settings.path / f"node-{process.node_id}"
+        self._directory_id = metadata_directory(process.node_id)
+        self._on_stopped: Callable[[], None] | None = None
+        is_voter = process.node_id in settings.voters.voters and settings.has_initial_voters
+        self.format(settings.voters if is_voter else None)
+        if self.is_broker:
             settings.partitions.disks[process.node_id] = self.logs
-        self.image: MetadataImage | None = None
-        self._is_following = False
+        process.on_kill.append(self.process_ended)
 
-    @property
-    def quorum_key(self) -> ReplicaKey:
-        """The key of the node among the replicas of the quorum."""
-        return self.replica.key
+    def format(self, voters: VoterSet | None) -> None:
+        """Write the files of a new directory, as `barnabas format` does."""
+        levels = self._settings.levels
+        format_directory(self._path, voters=voters, now_ms=0, features=levels)
+        properties = MetaProperties(CLUSTER_ID, self.node_id, self._directory_id)
+        Volume(self._path, FileCache(1)).write_properties(properties)
 
-    @property
-    def quorum_disk(self) -> QuorumDisk:
-        """The disk of the quorum's log."""
-        return self.replica.disk
+    # For actors and checks
 
     @property
     def is_broker(self) -> bool:
         """True when the node hosts partitions."""
         return bool(self.directories)
 
+    @property
+    def quorum(self) -> ObservedQuorum | None:
+        """The quorum of the last life; None before it has read its files."""
+        found = None if self.node is None else getattr(self.node, "quorum", None)
+        return found if isinstance(found, ObservedQuorum) else None
+
+    @property
+    def core(self) -> RaftCore:
+        """The replica of the quorum."""
+        quorum = self.quorum
+        if quorum is None:
+            raise RuntimeError(f"{self.process} has not started")
+        return quorum.core
+
+    @property
+    def log_start_offset(self) -> int:
+        """The offset of the first entry of the quorum's log."""
+        return self.core.log.start_offset
+
+    @property
+    def quorum_state(self) -> QuorumState:
+        """The content of the state file of the quorum."""
+        return QuorumState() if self._watch is None else self._watch.state
+
+    @property
+    def is_leader(self) -> bool:
+        """True while the node leads the quorum, or believes that it does."""
+        quorum = self.quorum
+        return self.process.is_running and quorum is not None and quorum.core.is_leader
+
+    @property
+    def committed_image(self) -> MetadataImage | None:
+        """The committed metadata; None before the node knows any."""
+        quorum = self.quorum
+        if quorum is None or quorum.machine.image.offset < 0:
+            return None
+        return quorum.machine.image
+
+    @property
+    def image(self) -> MetadataImage | None:
+        """The metadata that the broker has applied; None before the first."""
+        node, quorum = self.node, self.quorum
+        if node is None or quorum is None or not hasattr(node, "replicas"):
+            return None
+        return quorum.image if node.replicas.image.offset >= 0 else None
+
+    @property
+    def quorum_key(self) -> ReplicaKey:
+        """The key of the node among the replicas of the quorum."""
+        return ReplicaKey(self.node_id, self._directory_id)
+
+    def pending(self) -> dict[str, int]:
+        """Return how much waits, by kind; consumers and followers always have fetches waiting."""
+        node = self.node
+        if node is None or not hasattr(node, "transactions"):
+            return {}
+        return {
+            "commit waits": node.commits.waiting,
+            "guards": len(node.transactions.guards),
+            "failed replicas": sum(
+                core.failed_count for core in node.replicas.fetchers.cores.values()
+            ),
+        }
+
+    # A life
+
     def start(self) -> None:
         """Start the process."""
-        self.process.start()
-        self.process.call(self.process.life, self._start)
+        process = self.process
+        process.start()
+        process.tasks.provide(Sockets, SimSockets(self._streams, process))
+        process.tasks.provide(RareStates, process.world.rare)
+        process.call(process.life, process.tasks.spawn_system_task, (self._run,))
 
-    def _start(self) -> None:
-        self.image, self._is_following, self.broker = None, False, None
-        if self.logs is not None:
-            self.logs.start()
-            if self.logs.is_lost:
-                self.process.world.note(self.process, "cannot start without a directory")
-                self.process.kill()
-                return
-        self.replica.start()
-        if self.logs is not None:
-            self.lifecycle = LifecycleDriver(
-                self.process,
-                self.network,
-                self.logs.online,
-                rack=self.rack,
-                previous_epoch=self.previous_epoch,
-                leader=lambda: self.replica.core.leader_id,
-                metadata_offset=lambda: self.replica.committed_offset,
-                is_last_broker=self._is_last_broker,
-            )
-            self._epoch_at_start, self.previous_epoch = self.previous_epoch, NO_EPOCH
-            self.lifecycle.start()
-            self._follow_when_registered()
+    async def _run(self) -> None:
+        process = self.process
+        before = QuorumState() if self._watch is None else self._watch.state
+        watch = self._watch = QuorumWatch(process, self._settings.quorum, before, self._note_synced)
+        machine = SimMachine(process, self._streams, self.logs, watch, directory=self._path)
+        properties = {**self._properties(process.life), "log.dirs": str(self._path)}
+        node = self.node = ObservedNode(NodeConfig.load(None, properties), machine)
+        node.watch = watch
+        watch.leader_changed = self._count_pending_isrs
+        node.commits = commits = ObservedCommitWaits(node.disk.flush)
+        commits.on_acked = self._settings.partitions.acks_all
+        try:
+            await node.run()
+        except* (DisksLostError, StartupError) as errors:
+            process.world.note(process, "stops", str(errors.exceptions[0]))
+            process.kill()
+        else:
+            self._stopped()
 
-    def _follow_when_registered(self) -> None:
-        """Apply the first image once the broker's registration is in it."""
-        lifecycle = self.lifecycle
-        if lifecycle is None:
-            return
-        if lifecycle.state.value < BrokerState.RECOVERY.value:
-            self.process.after_ms(10, self._follow_when_registered)
-            return
-        self._is_following = True
-        self.image = self.replica.machine.image
-        self._settings.partitions.history.take_image(self.image)
-        self._start_broker(self.image, lifecycle)
-        lifecycle.ready_to_unfence()
-
-    def _start_broker(self, image: MetadataImage, lifecycle: LifecycleDriver) -> None:
-        if self.logs is None:
-            return
-        self.broker = BrokerDriver(
-            self.process,
-            self.network,
-            self.logs,
-            self._settings.config,
-            leader=lambda: self.replica.core.leader_id,
-            broker_epoch=lambda: lifecycle.epoch,
-            on_acked=self._settings.partitions.acks_all,
-        )
-        self.broker.follow_directories(lifecycle)
-        self.broker.start(image)
-
-    def _publish(self, batch: CommittedBatch) -> None:
-        if self._is_following:
-            self._count_pending_isrs(batch.image)
-            self.image = batch.image
-            if self.broker is not None:
-                self.broker.apply(batch.image, batch.delta)
-
-    def _count_pending_isrs(self, image: MetadataImage) -> None:
-        """Note that another controller leads while this broker waits for a change of an ISR."""
-        if self.broker is None or self.image is None or image.epoch == self.image.epoch:
-            return
-        states = (partition.leader_state for partition in self.broker.replicas.partitions())
-        if any(state is not None and state.isr.is_pending for state in states):
-            self.process.world.rare.reached(RareState.PENDING_ISR_ACROSS_CONTROLLERS)
-
-    def _is_last_broker(self) -> bool:
-        return self.replica.machine.image.active_brokers <= {self.process.node_id}
+    def resign(self) -> None:
+        """Hand over the leadership of the quorum, if this node leads."""
+        quorum = self.quorum
+        if quorum is not None and self.process.is_running:
+            self.process.tasks.spawn_system_task(quorum.resign)
 
     def shut_down(self, on_stopped: Callable[[], None]) -> None:
         """Stop as SIGTERM does: hand over leaderships, sync the logs, note the broker's epoch."""
-        lifecycle = self.lifecycle
-        if self.broker is None or lifecycle is None:  # not a broker, or not yet: it stops at once
-            self._stop(NO_EPOCH if lifecycle is None else lifecycle.epoch, on_stopped)
-            return
-        self.broker.replicas.begin_controlled_shutdown()
-        lifecycle.shut_down(lambda: self._stop(lifecycle.epoch, on_stopped))
+        self._on_stopped = on_stopped
+        if self.node is not None:
+            self.node.stop()
 
-    def _stop(self, epoch: int, on_stopped: Callable[[], None]) -> None:
-        self.replica.resign()
-        self.process.after_ms(_RESIGNATION_MS, self._stopped, epoch, on_stopped)
-
-    def _stopped(self, epoch: int, on_stopped: Callable[[], None]) -> None:
+    def _stopped(self) -> None:
+        """The node has stopped cleanly, and its process ends."""
         self.process.end_life()
-        if self.logs is not None:
-            self.logs.close()
-            self._note_epoch(self._epoch_at_start if epoch == NO_EPOCH else epoch, self.logs)
-        self.network.process_died(self.process, silently=False)
-        on_stopped()
+        if self.is_broker and (self.logs.has_offline or self._may_be_registered_unknowingly):
+            self._settings.partitions.stopped_uncleanly.add(self.node_id)
+        self._streams.process_died(self.process, silently=False)
+        on_stopped, self._on_stopped = self._on_stopped, None
+        if on_stopped is not None:
+            on_stopped()
 
-    def _note_epoch(self, epoch: int, logs: SimLogs) -> None:
-        """Write the clean-shutdown files: the directories that are offline get none."""
-        self.previous_epoch = NO_EPOCH if logs.has_offline else epoch
-        is_unknown = self.lifecycle is not None and self.lifecycle.may_be_registered_unknowingly
-        if is_unknown or logs.has_offline:
-            self._settings.partitions.stopped_uncleanly.add(self.process.node_id)
+    @property
+    def _may_be_registered_unknowingly(self) -> bool:
+        """True when the controller may have an epoch of this broker that the broker lacks.
 
-    def replace_disk(self, index: int, directory_id: Uuid) -> None:
-        """Replace a disk of a broker that does not run; it starts as after an unclean shutdown."""
-        if self.logs is not None:
-            self.logs.replace_disk(index % len(self.logs.volumes), directory_id)
-            self.previous_epoch = NO_EPOCH
-            self._settings.partitions.stopped_uncleanly.add(self.process.node_id)
-
-    def replace_quorum_disk(self, directory_id: Uuid) -> None:
-        """Put an empty disk in the place of the quorum's, while the node does not run.
-
-        It is formatted without initial controllers, so the node begins as an observer.
+        A clean stop counts as an unclean one then.
         """
-        disk = self.replica.disk = QuorumDisk(directory_id)
-        disk.format(None, self._settings.levels)
+        quorum = self.quorum
+        if quorum is None or not hasattr(quorum, "lifecycle"):
+            return False
+        return quorum.broker.identity.epoch == NO_EPOCH
+
+    # Ends
 
     def kill(self) -> None:
         """End the process as kill -9 does: what was written stays on the disks."""
@@ -239,20 +235,76 @@ class SimNode:
 
     def process_ended(self) -> None:
         """The process has ended by itself or by a kill; not called after a loss of power."""
-        if self.logs is not None:
-            self._settings.partitions.stopped_uncleanly.add(self.process.node_id)
-            self.logs.crash()
-        self.network.process_died(self.process, silently=False)
+        if self.is_broker:
+            self._settings.partitions.stopped_uncleanly.add(self.node_id)
+        self.logs.crash()
+        self._unlock()
+        self._streams.process_died(self.process, silently=False)
+
+    def _unlock(self) -> None:
+        """Release what the operating system releases when a process ends."""
+        if hasattr(self.logs, "metadata_volume"):
+            self.logs.metadata_volume.unlock()
 
     def lose_power(self) -> None:
-        """End the process; unsynced data is lost, except a random prefix of it."""
+        """End the process; of what was not synced, a random prefix remains."""
         self.process.end_life()
-        self.network.process_died(self.process, silently=True)
-        if self.logs is not None:
-            self._settings.partitions.stopped_uncleanly.add(self.process.node_id)
-            self.logs.lose_power(self.process.world.random.randint)
-        unsynced = len(self.quorum_disk.entries) - self.quorum_disk.synced
-        self.quorum_disk.lose_power(self.process.world.random.randint(0, unsynced))
+        self._streams.process_died(self.process, silently=True)
+        random = self.process.world.random
+        if self.is_broker:
+            self._settings.partitions.stopped_uncleanly.add(self.node_id)
+        self.logs.lose_power(random.randint)
+        self._unlock()
+        for file in sorted(self._log_directory.glob("*.log")):
+            size = file.stat().st_size
+            synced = min(size, self._synced.get(file.name, 0))
+            os.truncate(file, random.randint(synced, size))
+
+    @property
+    def _log_directory(self) -> Path:
+        return self._path / f"{METADATA_TOPIC}-0"
+
+    def _note_synced(self) -> None:
+        """All that was written so far is durable."""
+        self._synced = {
+            file.name: file.stat().st_size for file in self._log_directory.glob("*.log")
+        }
+
+    # Disks
+
+    def slow_down(self, low_ms: float, high_ms: float) -> None:
+        """Let each call that may block take as long as this."""
+        self.process.disk_ms = (low_ms, high_ms)
+
+    def mend_disk(self) -> None:
+        """End what `slow_down` began."""
+        self.process.disk_ms = _DISK_MS
+
+    def replace_disk(self, index: int, directory_id: Uuid) -> None:
+        """Replace a disk of a broker that does not run; it starts as after an unclean shutdown."""
+        if self.is_broker:
+            self.logs.replace_disk(index % len(self.logs.volumes), directory_id)
+            self._settings.partitions.stopped_uncleanly.add(self.node_id)
+
+    def replace_quorum_disk(self, directory_id: Uuid) -> None:
+        """Put an empty disk in the place of the quorum's, while the node does not run.
+
+        It is formatted without initial controllers, so the node begins as an observer.
+        """
+        shutil.rmtree(self._path)
+        self._directory_id = directory_id
+        self._synced.clear()
+        self._watch = None
+        self.format(None)
+
+    def _count_pending_isrs(self) -> None:
+        """Note that the controller changes while this broker waits for a change of an ISR."""
+        node = self.node
+        if node is None or self.image is None:
+            return
+        states = (partition.leader_state for partition in node.replicas.partitions())
+        if any(state is not None and state.isr.is_pending for state in states):
+            self.process.world.rare.reached(RareState.PENDING_ISR_ACROSS_CONTROLLERS)
 
 
 def metadata_directory(node_id: int) -> Uuid:

@@ -3,6 +3,7 @@
 from types import SimpleNamespace
 from typing import Any, Final
 
+from barnabas import tasks
 from barnabas.log import AppendInfo, LogConfig
 from barnabas.log.partition.batch_validation import Origin
 from barnabas.log.segment.producer_state import BatchMetadata, ProducerState, read_marker
@@ -12,6 +13,7 @@ from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.fetch import FetchResponse
 from barnabas.protocol.types import Uuid
 from barnabas.testing.sim_log import SimLog
+from barnabas.testing.simulation.rare_states import RareState, RareStates
 from barnabas.testing.simulation.sim_volume import SimVolume
 
 _NO_LIMIT = 1 << 62
@@ -79,9 +81,6 @@ class LogObserver:
     def shortened(self, log: "SimPartitionLog") -> None:
         """A replica removed records from the end."""
 
-    def deletion_requested(self, log: "SimPartitionLog", offset: int) -> None:
-        """A client asks the broker of the log to delete the records below an offset."""
-
     def start_moved(self, log: "SimPartitionLog") -> None:
         """A replica has another log start offset."""
 
@@ -109,11 +108,13 @@ class SimPartitionLog(SimLog):
         self.partition = partition
         self.topic_id = topic_id
         self.config = config
+        self.is_loaded = True
         self.volume: SimVolume
         self.producers = ProducerState()
         self.aborted: list[AbortedTxn] = []
         self.segments = (_ONLY_SEGMENT,)
         self.lost_end = 0
+        self.is_loaded = True
         self._is_reading = False  # epochs of earlier leaders, from a leader or from the disk
         self._observer = observer
 
@@ -249,15 +250,25 @@ class SimPartitionLog(SimLog):
             self.lost_end = max(self.lost_end, end)
             self._observer.shortened(self)
 
+    def expire_producers(self, now_ms: int, expiration_ms: int) -> int:
+        """Remove producers that were idle for `expiration_ms`; return their number."""
+        return self.producers.expire(now_ms, expiration_ms)
+
+    def apply_retention(self, now_ms: int) -> int:
+        """Delete nothing; return 0."""
+        del now_ms
+        return 0
+
+    def needs_flush(self, now_ms: int) -> bool:
+        """Return False: flush.ms has no effect."""
+        del now_ms
+        return False
+
     def advance_high_watermark(self, offset: int) -> None:
         """Note that the records below `offset` are committed."""
         super().advance_high_watermark(offset)
         self.producers.high_watermark_advanced(offset)
         self._observer.high_watermark_raised(self)
-
-    def request_deletion(self, offset: int) -> None:
-        """A client asks to delete the records below `offset` (-1: the high watermark)."""
-        self._observer.deletion_requested(self, self.high_watermark if offset < 0 else offset)
 
     def advance_log_start(self, offset: int) -> None:
         """Delete the records below `offset`."""
@@ -274,6 +285,8 @@ class SimPartitionLog(SimLog):
     def truncate_fully_and_start_at(self, offset: int) -> None:
         """Remove all records."""
         self.volume.check()
+        if offset > self.log_end_offset:
+            tasks.local(RareStates).reached(RareState.LOG_RESTARTED)
         super().truncate_fully_and_start_at(offset)
         self._observer.shortened(self)
         self._observer.start_moved(self)

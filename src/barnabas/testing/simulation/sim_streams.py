@@ -6,7 +6,7 @@ process that is killed resets its connections; one that loses its power leaves t
 """
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final
 
 import trio
@@ -15,8 +15,9 @@ from barnabas import tasks
 from barnabas.client.broker_connection import Sockets
 from barnabas.client.client_config import ClientConfig
 from barnabas.client.failures import Address, BrokerRefusedError
+from barnabas.protocol.messages.api_versions import ApiVersionsResponse
 from barnabas.testing.simulation.network import Network
-from barnabas.testing.simulation.world import Process
+from barnabas.testing.simulation.world import Process, World
 
 _FIRST_RETRY_US: Final = 200_000
 
@@ -46,11 +47,15 @@ class SimStream:
 
     async def send_all(self, data: bytes, /) -> None:
         """Send bytes. Raises BrokenResourceError when the connection was reset."""
+        self.send(bytes(data))
+        await tasks.checkpoint()
+
+    def send(self, data: bytes) -> None:
+        """Send bytes without waiting. Raises BrokenResourceError when the connection was reset."""
         self.process.effect()
         if self.is_broken or self._is_closed:
             raise trio.BrokenResourceError
-        self._send(bytes(data))
-        await tasks.checkpoint()
+        self._send(data)
 
     def _send(self, data: bytes) -> None:
         self._sending.append(data)
@@ -111,6 +116,13 @@ class SimStream:
         self._received.clear()
         return data
 
+    def limit_versions(self, response: ApiVersionsResponse) -> None:
+        """Lower the versions of an answer to those of an older release at either end."""
+        ends = self.process.node_id, self.peer.process.node_id
+        for limits in (self._streams.releases.get(end, {}) for end in ends):
+            for api in response.api_keys:
+                api.max_version = min(api.max_version, limits.get(api.api_key, api.max_version))
+
     def reset(self) -> None:
         """The connection is reset, as this end sees it."""
         if not self.is_broken:
@@ -125,6 +137,10 @@ class SimStream:
         return bool(self._sending)
 
     async def aclose(self) -> None:
+        """Close this end (see `close`)."""
+        self.close()
+
+    def close(self) -> None:
         """Close this end; the peer gets the end of the bytes, and a reset when it sends more."""
         if not self._is_closed:
             self._is_closed = True
@@ -137,9 +153,11 @@ class SimStream:
 class SimStreams:
     """All listeners and connections of a simulated cluster."""
 
-    def __init__(self, network: Network) -> None:
+    def __init__(self, world: World, network: Network) -> None:
         self.network = network
-        self.world = network.world
+        self.world = world
+        self.releases: Mapping[int, Mapping[int, int]] = {}
+        """The highest versions of the nodes that have an older release, by api key."""
         self._random = self.world.stream("streams")
         self._listeners: dict[Address, tuple[Process, int, Accept]] = {}
         self._open: dict[SimStream, None] = {}
@@ -155,6 +173,19 @@ class SimStreams:
         """Pass connections to an address to a process, in its current life."""
         self._listeners[address] = process, process.life, accept
 
+    def close_listeners(self, process: Process) -> None:
+        """Refuse new connections to a process that stops."""
+        for address in [each for each, found in self._listeners.items() if found[0] is process]:
+            del self._listeners[address]
+
+    def addresses_of(self, node_id: int) -> list[Address]:
+        """Return where the process of a node listens now."""
+        return [
+            address
+            for address, (process, life, _) in self._listeners.items()
+            if process.node_id == node_id and process.runs(life)
+        ]
+
     def process_died(self, process: Process, *, silently: bool) -> None:
         """End the connections of a dead process; the peers see a reset, or silence."""
         for stream in [each for each in self._open if each.process is process]:
@@ -164,9 +195,12 @@ class SimStreams:
                 self.world.after(self.delay_us(), peer.reset)
 
     def reset_damaged(self) -> None:
-        """Reset the connections on which bytes wait to be sent again."""
+        """Reset the connections on which bytes wait to be sent again, and those to dead processes.
+
+        After the faults, no client has to wait for a time-out.
+        """
         for stream in list(self._open):
-            if stream.has_unsent:
+            if stream.has_unsent or not stream.peer.is_alive:
                 stream.reset()
                 stream.peer.reset()
 

@@ -15,6 +15,7 @@ from math import ceil, inf
 from random import Random
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from barnabas.tasks.current_world import current
 from barnabas.tasks.task_types import Limiter
 from barnabas.testing.simulation.sim_scopes import (
     CancelledTaskError,
@@ -42,7 +43,7 @@ class SimTasks:
     """The tasks of one life of a process (`barnabas.tasks.task_types.World`)."""
 
     def __init__(self, process: "Process") -> None:
-        self._process = process
+        self.process = process
         self._life = process.life
         self._random = process.world.stream(f"tasks {process.node_id} {process.life}")
         self._queue: list[SimTask] = []
@@ -80,10 +81,10 @@ class SimTasks:
         self._queue.append(task)
         if not self._is_due:
             self._is_due = True
-            self._process.world.after(0, self._process.call, self._life, self._work)
+            self.process.world.after(0, self.process.call, self._life, self._work)
 
     def _work(self) -> None:
-        process, queue = self._process, self._queue
+        process, queue = self.process, self._queue
         self._is_due = False
         self._count_steps(len(queue))
         self._queue = []
@@ -96,11 +97,11 @@ class SimTasks:
 
     def _count_steps(self, number: int) -> None:
         now_us, steps = self._steps
-        world = self._process.world
+        world = self.process.world
         steps = steps + number if now_us == world.now_us else number
         self._steps = world.now_us, steps
         if steps > _STEPS_AT_ONCE_MAX:
-            world.fail(EndlessStepsError(f"{self._process} at {world.now_us} µs"))
+            world.fail(EndlessStepsError(f"{self.process} at {world.now_us} µs"))
 
     def _step(self, task: SimTask) -> None:
         """Run a task until it waits or ends."""
@@ -129,16 +130,20 @@ class SimTasks:
 
     def dispose(self) -> None:
         """Close what is left of the tasks: the simulation is over."""
-        for task in list(self._alive):
-            with suppress(BaseException):
-                task.coroutine.close()
-        self._alive.clear()
+        before, current.world = current.world, self
+        try:
+            while self._alive:  # a task that ends may start another
+                task, _ = self._alive.popitem()
+                with suppress(BaseException):
+                    task.coroutine.close()
+        finally:
+            current.world = before
 
     # `barnabas.tasks`
 
     def current_time(self) -> float:
         """Return the seconds of the process's clock."""
-        process = self._process
+        process = self.process
         return process.world.now_us * process.clock_rate / 1e6
 
     def event(self) -> SimEvent:
@@ -171,8 +176,9 @@ class SimTasks:
 
     def after(self, seconds: float, call: Callable[..., None], *args: Any) -> None:
         """Call `call` after seconds of the process's clock."""
-        process = self._process
-        delay_us = max(0, ceil(seconds * 1e6 / process.clock_rate))
+        process = self.process
+        # A timer is never early; in ms, the time of a deadline may be rounded down.
+        delay_us = max(0, ceil(seconds * 1e6 / process.clock_rate)) + 1
         process.world.after(delay_us, process.call, self._life, call, args)
 
     async def sleep(self, seconds: float) -> None:
@@ -210,16 +216,21 @@ class SimTasks:
         self.ready(task)
         await wait(lambda: False)
 
+    async def checkpoint_if_cancelled(self) -> None:
+        """End a cancelled task."""
+        if self.running.scope.is_effective:
+            await self.checkpoint()
+
     async def run_in_thread(
         self, call: Callable[..., T], args: tuple[Any, ...], limiter: Limiter
     ) -> T:
         """Run a call that may block; it takes the time that the process's disk needs."""
         if not isinstance(limiter, SimLimiter):
             raise TypeError("the limiter belongs to another world")
-        before_s, after_s = self._process.thread_times_s()
+        before_s, after_s = self.process.thread_times_s()
         async with limiter:
             await self._pause(before_s, can_end=False)
-            self._process.effect()
+            self.process.effect()
             try:
                 return call(*args)
             finally:
@@ -245,7 +256,7 @@ class SimTasks:
 
     def _system_task_ended(self, task: SimTask, error: BaseException | None) -> None:
         if isinstance(error, Exception):
-            self._process.world.fail(error)
+            self.process.world.fail(error)
 
     def provide(self, key: type[T], instance: T) -> None:
         """Make an instance the one that `local` returns for a class."""

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
+from barnabas.log.checkpoints import UNREGISTERED
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.types import Uuid
 
@@ -30,6 +31,16 @@ class SimVolume:
     broken: OSError | None = None
     failure: OSError | None = None
     on_failure: "Callable[[SimVolume], None] | None" = None
+    is_cordoned: bool = False
+    previous_broker_epoch: int = UNREGISTERED
+    """The broker epoch in the clean shutdown file that the last start found and removed."""
+    clean_epoch: int | None = None
+    """The broker epoch in the clean shutdown file, None while there is no file."""
+
+    @property
+    def path(self) -> str:
+        """The name of the directory."""
+        return f"directory {self.directory_id}"
 
     def break_down(self, *, is_full: bool) -> None:
         """Let every operation fail: the disk is full, or it does not work."""
@@ -43,6 +54,14 @@ class SimVolume:
     def start(self) -> None:
         """The broker starts: the directory is online when its disk works."""
         self.failure = self.broken
+        if self.failure is None:
+            epoch, self.clean_epoch = self.clean_epoch, None
+            self.previous_broker_epoch = UNREGISTERED if epoch is None else epoch
+
+    def mark_clean(self, broker_epoch: int) -> None:
+        """Write the clean shutdown file (`Volume.mark_clean`)."""
+        is_unregistered = broker_epoch == UNREGISTERED
+        self.clean_epoch = self.previous_broker_epoch if is_unregistered else broker_epoch
 
     def check(self) -> None:
         """Raise KafkaError KAFKA_STORAGE_ERROR when the directory is offline, or fails now."""

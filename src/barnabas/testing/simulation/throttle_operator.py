@@ -15,7 +15,6 @@ from barnabas.testing.simulation.sim_cluster import SimCluster
 from barnabas.testing.simulation.world import Process
 
 _CLIENT_ID: Final = 36_000
-_VERSION: Final = 1
 _SET, _DELETE = 0, 1
 _LONGEST_MS: Final = 8_000
 _RETRY_MS: Final = 200
@@ -34,7 +33,9 @@ class ThrottleOperator:
         self._process = Process(cluster.world, _CLIENT_ID)
         self._process.start()
         self._random = cluster.world.stream("throttles")
-        self._controller = ControllerClient(cluster, self._process, self._random)
+        self._controller = ControllerClient(
+            cluster, self._process, self._random, may_use_brokers=False
+        )
         self._is_set = False
         self.is_stopped = False
         self.changes = 0
@@ -71,7 +72,7 @@ class ThrottleOperator:
                 self._process.after_ms(pause_ms, self._next)
 
         request = IncrementalAlterConfigsRequest(resources=self._resources(sets))
-        self._controller.submit(request, _VERSION, done)
+        self._controller.submit(request, done)
 
     def _resources(self, sets: bool) -> list[Resource]:
         rates = {

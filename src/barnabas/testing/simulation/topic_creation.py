@@ -7,12 +7,11 @@ import attrs
 
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.messages.create_topics import CreateTopicsRequest
-from barnabas.testing.simulation.controller_client import ControllerClient
+from barnabas.testing.simulation.controller_client import TIMEOUT_MS, ControllerClient
 from barnabas.testing.simulation.seed_options import SeedOptions
 from barnabas.testing.simulation.sim_cluster import SimCluster
 from barnabas.testing.simulation.world import Process
 
-_VERSION: Final = 7
 _RETRY_MS: Final = 500
 _INTERNAL_PARTITIONS: Final = 2
 _CREATED: Final = (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS)
@@ -57,8 +56,10 @@ class TopicCreation:
         self._process.after_ms(_RETRY_MS, self._create)
 
     def _create(self) -> None:
-        request = CreateTopicsRequest(topics=[_creatable(topic) for topic in self._topics])
-        self._controller.submit(request, _VERSION, self._answered)
+        request = CreateTopicsRequest(
+            topics=[_creatable(topic) for topic in self._topics], timeout_ms=TIMEOUT_MS
+        )
+        self._controller.submit(request, self._answered)
 
     def _answered(self, response: Any) -> None:
         if response is not None and all(topic.error_code in _CREATED for topic in response.topics):

@@ -6,29 +6,22 @@ new epoch and the committed offsets, as Kafka's `KafkaProducer` users do after `
 fatal error; two copiers with one transactional id fence each other.
 """
 
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import attrs
 
-from barnabas.coordinator.core.routing import partition_for
-from barnabas.coordinator.groups.committed_offsets import FetchGroup
 from barnabas.coordinator.transactions.transaction_state import TV_2
 from barnabas.protocol.batches.batch_building import build_batch
 from barnabas.protocol.batches.record_decoding import Record
-from barnabas.protocol.errors import ErrorCode, KafkaError, error_code
+from barnabas.protocol.errors import ErrorCode, KafkaError
+from barnabas.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
+from barnabas.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
 from barnabas.protocol.messages.end_txn import EndTxnRequest
 from barnabas.protocol.messages.fetch import FetchRequest
 from barnabas.protocol.messages.init_producer_id import InitProducerIdRequest
 from barnabas.protocol.messages.offset_fetch import OffsetFetchRequest
 from barnabas.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
-from barnabas.server.coordinators.internal_topics import OFFSETS_TOPIC
-from barnabas.testing.simulation.broker_waits import SimProduce
-from barnabas.testing.simulation.coordinator_calls import (
-    AddPartitions,
-    EndTransaction,
-    FetchOffsets,
-    Producer,
-)
+from barnabas.testing.simulation.data_clients import produce_request, produced
 from barnabas.testing.simulation.fatal_errors import FATAL_ERRORS
 from barnabas.testing.simulation.read_committed import visible_records
 from barnabas.testing.simulation.scripted_client import (
@@ -37,9 +30,9 @@ from barnabas.testing.simulation.scripted_client import (
     Send,
     Sleep,
     leader_in,
+    raise_error,
 )
 from barnabas.testing.simulation.sim_cluster import SimCluster
-from barnabas.testing.simulation.sim_partition_log import fetched_bytes
 
 TRANSACTION_TIMEOUT_MS: Final = 10_000
 _READ_COMMITTED: Final = 1
@@ -47,8 +40,18 @@ _RETRY_MS: Final = 100
 _BATCH_MAX: Final = 100
 _ATTEMPTS: Final = 5
 _LATE_MS: Final = 30_000
+_PRODUCE_V1, _TXN_OFFSET_COMMIT_V1, _END_TXN_V1 = 11, 4, 4
+"""The highest versions of a producer with the first version of transactions."""
+_ADD_PARTITIONS_OF_CLIENTS: Final = 3
+"""Later versions of AddPartitionsToTxn are for brokers."""
 
-FetchTopic = OffsetFetchRequest.OffsetFetchRequestTopics
+
+class Producer(NamedTuple):
+    """A transactional producer in one epoch."""
+
+    transactional_id: str
+    id: int
+    epoch: int
 
 
 @attrs.frozen(slots=True, kw_only=True)
@@ -117,18 +120,24 @@ class TransactionalCopier(ScriptedClient):
         )
         self._request = "InitProducerId"
         response = yield from self.call_coordinator(self._job.name, request)
-        _check(response.error_code)
+        raise_error(response.error_code)
         return Producer(self._job.name, response.producer_id, response.producer_epoch)
 
     def _committed_offset(self) -> Script:
         job = self._job
         self._request = "OffsetFetch"
-        wanted = FetchTopic(name=job.source, partition_indexes=[job.partition])
-        group = FetchGroup(group_id=job.name, topics=[wanted])
-        fetched = yield from self.call_coordinator(job.name, FetchOffsets(group))
-        _check(fetched.error_code)
+        source = self.known_topic(job.source)
+        wanted = OffsetFetchRequest.OffsetFetchRequestTopics(
+            name=source.name, topic_id=source.id, partition_indexes=[job.partition]
+        )
+        group = OffsetFetchRequest.OffsetFetchRequestGroup(group_id=job.name, topics=[wanted])
+        response = yield from self.call_coordinator(
+            job.name, OffsetFetchRequest(groups=[group], require_stable=True)
+        )
+        fetched = response.groups[0]
+        raise_error(fetched.error_code)
         found = fetched.topics[0].partitions[0]
-        _check(found.error_code)
+        raise_error(found.error_code)
         return max(found.committed_offset, 0)
 
     def _copy(self, producer: Producer, offset: int) -> Script:
@@ -154,10 +163,9 @@ class TransactionalCopier(ScriptedClient):
     def _poll(self, offset: int) -> Script:
         """Return at most a hundred records from an offset on, and the offset after them."""
         job = self._job
-        image = self.image()
-        topic = None if image is None else image.topics_by_name.get(job.source)
-        leader = -1 if topic is None else topic.partitions[job.partition].leader
-        if topic is None or leader < 0:
+        topic = self.known_topic(job.source)
+        leader = topic.partitions[job.partition].leader
+        if leader < 0:
             raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE)
         wanted = FetchRequest.FetchPartition(
             partition=job.partition, fetch_offset=offset, partition_max_bytes=20_000
@@ -172,28 +180,45 @@ class TransactionalCopier(ScriptedClient):
             topics=[FetchRequest.FetchTopic(topic_id=topic.id, partitions=[wanted])],
         )
         response = yield Send(leader, request)
+        raise_error(response.error_code)
         answer = response.responses[0].partitions[0]
-        _check(answer.error_code)
+        raise_error(answer.error_code)
         transactions: list[Any] = answer.aborted_transactions or []
         aborted = [(each.producer_id, each.first_offset) for each in transactions]
-        found, end = visible_records(fetched_bytes(answer.records), offset, aborted)
+        found, end = visible_records(bytes(answer.records or b""), offset, aborted)
         if len(found) > _BATCH_MAX:
             return found[:_BATCH_MAX], found[_BATCH_MAX - 1].offset + 1
         return found, end
 
     def _add_partitions(self, producer: Producer) -> Script:
+        """Add what the transaction writes, as a producer of the first version does."""
+        job, request = self._job, AddPartitionsToTxnRequest
         self._request = "AddPartitionsToTxn"
-        partitions = (self._job.target, self._job.partition), self._offsets_partition()
-        yield from self.call_coordinator(
-            producer.transactional_id, AddPartitions(producer, partitions, 0)
+        topic = request.AddPartitionsToTxnTopic(name=job.target, partitions=[job.partition])
+        response = yield from self.call_coordinator(
+            producer.transactional_id,
+            request(
+                v3_and_below_transactional_id=producer.transactional_id,
+                v3_and_below_producer_id=producer.id,
+                v3_and_below_producer_epoch=producer.epoch,
+                v3_and_below_topics=[topic],
+            ),
+            _ADD_PARTITIONS_OF_CLIENTS,
         )
-
-    def _offsets_partition(self) -> tuple[str, int]:
-        image = self.image()
-        topic = None if image is None else image.topics_by_name.get(OFFSETS_TOPIC)
-        if topic is None:
-            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-        return OFFSETS_TOPIC, partition_for(self._job.name, len(topic.partitions))
+        for answered in response.results_by_topic_v3_and_below:
+            for each in answered.results_by_partition:
+                raise_error(each.partition_error_code)
+        self._request = "AddOffsetsToTxn"
+        response = yield from self.call_coordinator(
+            producer.transactional_id,
+            AddOffsetsToTxnRequest(
+                transactional_id=producer.transactional_id,
+                producer_id=producer.id,
+                producer_epoch=producer.epoch,
+                group_id=job.name,
+            ),
+        )
+        raise_error(response.error_code)
 
     def _produce(self, producer: Producer, sequence: int, records: list[Record]) -> Script:
         job = self._job
@@ -205,12 +230,15 @@ class TransactionalCopier(ScriptedClient):
             is_transactional=True,
         )
         self._request = "Produce"
-        adds = self._version >= TV_2
-        request = SimProduce(job.target, job.partition, bytes(batch), -1, 5_000, job.name, adds)
         for _ in range(_ATTEMPTS):
-            response = yield Send(self._leader(job.target, job.partition), request)
-            if response.error not in _RETRIABLE:
-                _check(response.error)
+            request = produce_request(
+                self.known_topic(job.target), job.partition, bytes(batch), transactional_id=job.name
+            )
+            leader = self._leader(job.target, job.partition)
+            response = yield Send(leader, request, self._version_max(_PRODUCE_V1))
+            code = produced(response).error_code
+            if code not in _RETRIABLE:
+                raise_error(code)
                 return
             yield Sleep(_RETRY_MS)  # the same sequence again
         raise KafkaError(ErrorCode.REQUEST_TIMED_OUT)
@@ -231,10 +259,11 @@ class TransactionalCopier(ScriptedClient):
                 producer_epoch=producer.epoch,
                 topics=[topic],
             ),
+            self._version_max(_TXN_OFFSET_COMMIT_V1),
         )
         for answered in response.topics:
             for each in answered.partitions:
-                _check(each.error_code)
+                raise_error(each.error_code)
 
     def _end(self, producer: Producer) -> Script:
         """Commit, or abort and fail; return the producer of the next transaction."""
@@ -247,14 +276,18 @@ class TransactionalCopier(ScriptedClient):
             committed=is_commit,
         )
         response = yield from self.call_coordinator(
-            producer.transactional_id, EndTransaction(request, self._version)
+            producer.transactional_id, request, self._version_max(_END_TXN_V1)
         )
-        _check(response.error_code)
+        raise_error(response.error_code)
         if not is_commit:
             raise KafkaError(ErrorCode.TRANSACTION_ABORTABLE, "aborted by choice")
         if self._version < TV_2:
             return producer, False
         return Producer(producer[0], response.producer_id, response.producer_epoch), True
+
+    def _version_max(self, first: int) -> int | None:
+        """Return the highest version to send: `first` is that of the first version."""
+        return None if self._version >= TV_2 else first
 
     def _leader(self, topic: str, number: int) -> int:
         return leader_in(self.image(), topic, number)
@@ -269,9 +302,3 @@ _RETRIABLE: Final = frozenset(
         ErrorCode.CONCURRENT_TRANSACTIONS,
     }
 )
-
-
-def _check(code: int) -> None:
-    """Raise KafkaError for an error code."""
-    if code:
-        raise KafkaError(error_code(code))

@@ -9,23 +9,30 @@ from typing import Final
 
 from barnabas.cluster.quorum.raft import RaftCore
 from barnabas.cluster.quorum.voters import ReplicaKey
-from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.errors import ErrorCode, error_code
+from barnabas.protocol.messages.add_raft_voter import AddRaftVoterRequest, AddRaftVoterResponse
+from barnabas.protocol.messages.remove_raft_voter import (
+    RemoveRaftVoterRequest,
+    RemoveRaftVoterResponse,
+)
 from barnabas.testing.simulation.network import Failure
+from barnabas.testing.simulation.quorum_format import controller_endpoint
 from barnabas.testing.simulation.quorum_invariants import require
+from barnabas.testing.simulation.rare_states import RareState
 from barnabas.testing.simulation.sim_cluster import SimCluster
-from barnabas.testing.simulation.voter_operations import AddVoter, RemoveVoter
 from barnabas.testing.simulation.world import Process
 
 _CLIENT_ID: Final = 31_000
 _TIMEOUT_MS: Final = 35_000
+_CHANGE_TIMEOUT_MS: Final = 30_000
 _RETRY_MS: Final = 500
 
 
 def leader_core(cluster: SimCluster) -> RaftCore | None:
     """Return the core of a node that leads the quorum, or believes that it does."""
     for node in cluster.nodes.values():
-        if node.process.is_running and node.replica.is_leader:
-            return node.replica.core
+        if node.process.is_running and node.is_leader:
+            return node.core
     return None
 
 
@@ -33,26 +40,51 @@ def change_voters(
     cluster: SimCluster,
     process: Process,
     leader: RaftCore,
-    request: AddVoter | RemoveVoter,
+    key: ReplicaKey,
     done: Callable[[ErrorCode | None], None],
+    *,
+    adds: bool,
 ) -> None:
-    """Send a change of the voters to a leader; `done` gets None when its outcome is unknown."""
+    """Have a leader add or remove a voter; `done` gets None when the outcome is unknown."""
 
-    def answered(outcome: ErrorCode) -> None:
-        cluster.world.note(request, outcome.name)
+    def answered(response: AddRaftVoterResponse | RemoveRaftVoterResponse) -> None:
+        outcome = error_code(response.error_code)
+        cluster.world.note("voter", key, "add" if adds else "remove", outcome.name)
+        if outcome is ErrorCode.NONE and not adds and key == leader.local.key:
+            cluster.world.rare.reached(RareState.LEADER_REMOVED_ITSELF)
         done(outcome)
 
     def failed(_: Failure) -> None:
         done(None)
 
-    cluster.network.ask(
+    cluster.requests.ask(
         process,
         leader.local.key.id,
         "controller",
-        request,
+        _addition(key) if adds else _removal(key),
         answered,
         failed,
         timeout_ms=_TIMEOUT_MS,
+    )
+
+
+def _addition(key: ReplicaKey) -> AddRaftVoterRequest:
+    endpoint = controller_endpoint(key.id)
+    listener = AddRaftVoterRequest.Listener(
+        name=endpoint.name, host=endpoint.host, port=endpoint.port
+    )
+    return AddRaftVoterRequest(
+        cluster_id=None,
+        timeout_ms=_CHANGE_TIMEOUT_MS,
+        voter_id=key.id,
+        voter_directory_id=key.directory_id,
+        listeners=[listener],
+    )
+
+
+def _removal(key: ReplicaKey) -> RemoveRaftVoterRequest:
+    return RemoveRaftVoterRequest(
+        cluster_id=None, voter_id=key.id, voter_directory_id=key.directory_id
     )
 
 
@@ -90,26 +122,26 @@ class VoterAdmin:
         outside = [key for key in keys if key.id not in core.voters.voters]
         may_remove = len(core.voters) > self._fewest
         if outside and (not may_remove or self._random.random() < 0.5):
-            self._ask(AddVoter(self._random.choice(outside)), core)
+            self._ask(self._random.choice(outside), core, adds=True)
         elif may_remove:
-            self._ask(RemoveVoter(self._random.choice(core.voters.replica_keys)), core)
+            self._ask(self._random.choice(core.voters.replica_keys), core, adds=False)
         else:
             self._process.after_ms(_RETRY_MS, self._next)
 
     def _leader_core(self) -> RaftCore | None:
         return leader_core(self._cluster)
 
-    def _ask(self, request: AddVoter | RemoveVoter, core: RaftCore) -> None:
-        key, self.is_idle = request.key, False
+    def _ask(self, key: ReplicaKey, core: RaftCore, *, adds: bool) -> None:
+        self.is_idle = False
         self._known.pop(key, None)
 
         def answered(outcome: ErrorCode | None) -> None:
             if outcome is ErrorCode.NONE:
                 self.changes += 1
-                self._known[key] = isinstance(request, AddVoter)
+                self._known[key] = adds
             self._end(self._pause_ms if outcome is ErrorCode.NONE else _RETRY_MS)
 
-        change_voters(self._cluster, self._process, core, request, answered)
+        change_voters(self._cluster, self._process, core, key, answered, adds=adds)
 
     def _end(self, pause_ms: int) -> None:
         self.is_idle = True
@@ -128,7 +160,7 @@ class VoterAdmin:
 
 
 class VoterUpkeepCheck:
-    """Checks VU, where nodes change the voters by themselves (`voter_upkeep_driver`)."""
+    """Checks VU, where nodes change the voters by themselves (`voter_maintenance`)."""
 
     def __init__(self, cluster: SimCluster) -> None:
         self._cluster = cluster
@@ -146,6 +178,6 @@ class VoterUpkeepCheck:
             require(False, "LIVENESS", "no leader")
             return
         for node_id in self._cluster.controller_ids:
-            local = self._cluster.nodes[node_id].replica.core.local
+            local = self._cluster.nodes[node_id].core.local
             found = core.voters.voters.get(node_id)
             require(found == local, "VU", f"the voters have {found} for {local}")

@@ -56,7 +56,7 @@ class Membership:
         """Write the leader's assignment; its replay makes the group stable."""
         given = {a.member_id: a.assignment for a in request.assignments}
         logger.info(
-            "assignment received from the leader group=%s generation=%d members=%d without=%d",
+            "assignment received from the leader group=%s generation=%d members=%d unassigned=%d",
             group.group_id,
             group.generation_id,
             len(group.members),

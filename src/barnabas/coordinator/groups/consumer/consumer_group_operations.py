@@ -225,7 +225,7 @@ class ConsumerGroups:
                 return True
             before = self._groups.get(group_id)
             if before is not None and not before.is_empty:
-                logger.warning("a consumer group replaces a classic one: %r", before)
+                logger.warning("replay replaces a classic group by a consumer group: %r", before)
             group = self._groups[group_id] = ConsumerGroup(group_id)
         if value is None and isinstance(key, ConsumerGroupMetadataKey):
             del self._groups[group_id]

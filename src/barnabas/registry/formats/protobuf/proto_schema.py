@@ -63,7 +63,7 @@ class ProtobufSchema(ParsedSchema):
         return ProtobufSchema(attrs.evolve(self.side, file=file), self.references)
 
     def formatted(self, text_format: str) -> str:
-        """Return the text, with ``ignore_extensions`` without options that are extensions.
+        """Return the text; ``ignore_extensions`` leaves out the options that are extensions.
 
         With ``serialized``, return a FileDescriptorProto in base64.
         """

@@ -71,7 +71,7 @@ class MarkerSender(MarkerRouting):
         failed = {written: code.name for written, code in outcomes.items() if code}
         if failed and is_wanted(queued):
             logger.warning(
-                "markers not written transactional_id=%s partitions=%s",
+                "cannot write transaction markers transactional_id=%s partitions=%s",
                 queued.markers.transactional_id,
                 failed,
             )

@@ -1,0 +1,29 @@
+"""Planted mistakes of the server's quorum: what it writes, and in which order."""
+
+from typing import Any
+
+import attrs
+
+from barnabas.cluster.quorum.quorum_state import QuorumState
+from barnabas.server.quorum import quorum_loading
+from barnabas.server.quorum.raft_shell import RaftShell
+from tests.simulation.planting import replaces
+
+
+@replaces(RaftShell, "_flush")
+async def count_as_synced_before_the_fsync(_: Any, shell: Any) -> None:
+    """The log counts as durable when it is written."""
+    shell._flushed_offset = shell._appended_offset
+    shell._core.on_flushed(shell._appended_offset)
+    await shell._settle()
+
+
+@replaces(quorum_loading, "read_quorum_state")
+def forget_the_vote_at_a_restart(original: Any, *args: Any) -> QuorumState:
+    """A restarted voter does not know whom it has voted for."""
+    return attrs.evolve(original(*args), voted=None)
+
+
+@replaces(RaftShell, "_write_state")
+async def answer_votes_before_they_are_written(_: Any, shell: Any, state: QuorumState) -> None:
+    """The state file is not written."""
