@@ -14,7 +14,6 @@ from barnabas.pipeline.spark import (
     class_archive,
     jar_cache,
     session,
-    submission,
     worker_environment,
 )
 from barnabas.pipeline.spark.jar_cache import Jars
@@ -36,7 +35,7 @@ def record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(optional_packages, "find_spec", lambda name: object())
     monkeypatch.setattr(session.importlib.util, "find_spec", lambda name: object())
     monkeypatch.setattr(class_archive, "java_command", lambda: "/usr/bin/java")
-    monkeypatch.setattr(submission, "_pyspark_version", lambda: "4.0.0")
+    monkeypatch.setattr(jar_cache, "spark_version", lambda: "4.0.0")
     monkeypatch.setattr(jar_cache, "find_or_fetch", lambda *_: Jars((Path("/jars/a.jar"),)))
     monkeypatch.setattr(worker_environment, "find_or_pack", lambda _: Path("/c/workers-1.tar.gz"))
     monkeypatch.setattr(pipelines_submit.signal, "signal", lambda *_: None)

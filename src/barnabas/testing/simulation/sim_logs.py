@@ -52,7 +52,7 @@ class SimLogs:
         for volume in self.volumes:
             volume.start()
             for name, log in volume.logs.items():
-                log.is_loaded = False
+                log.unload()
                 if volume.failure is not None:
                     self.lost.add(name)
                 elif name in self._logs:
@@ -66,7 +66,7 @@ class SimLogs:
         """Return a log, loaded, or None."""
         log = self._logs.get((topic, partition))
         if log is not None:
-            log.is_loaded = True
+            log.load()
         return log
 
     def known(self, topic: str, partition: int) -> SimPartitionLog | None:

@@ -17,6 +17,7 @@ from barnabas.cluster.metadata.image import METADATA_TOPIC, MetadataImage
 from barnabas.cluster.quorum.quorum_state import QuorumState
 from barnabas.cluster.quorum.raft import RaftCore
 from barnabas.cluster.quorum.voters import ReplicaKey, VoterSet
+from barnabas.cluster.replication.followed_partition import FetchState
 from barnabas.config import NodeConfig
 from barnabas.log import FileCache, Volume
 from barnabas.log.checkpoints import MetaProperties
@@ -151,6 +152,17 @@ class SimNode:
     def quorum_key(self) -> ReplicaKey:
         """The key of the node among the replicas of the quorum."""
         return ReplicaKey(self.node_id, self._directory_id)
+
+    @property
+    def is_throttled(self) -> bool:
+        """True while a follower leaves a throttled partition out of its fetches."""
+        node = self.node
+        cores = {} if node is None or self.image is None else node.replicas.fetchers.cores
+        return any(
+            each.state is FetchState.THROTTLED
+            for core in cores.values()
+            for each in core.partitions.values()
+        )
 
     def pending(self) -> dict[str, int]:
         """Return how much waits, by kind; consumers and followers always have fetches waiting."""

@@ -114,12 +114,19 @@ class SimPartitionLog(SimLog):
         self.aborted: list[AbortedTxn] = []
         self.segments = (_ONLY_SEGMENT,)
         self.lost_end = 0
-        self.is_loaded = True
         self._is_reading = False  # epochs of earlier leaders, from a leader or from the disk
         self._observer = observer
 
     def __repr__(self) -> str:
         return f"<log of {self.topic}-{self.partition} on broker {self.broker_id}>"
+
+    def load(self) -> None:
+        """The log is loaded: a broker uses it for the first time."""
+        self.is_loaded = True
+
+    def unload(self) -> None:
+        """The log is not loaded: its broker has just started."""
+        self.is_loaded = False
 
     @property
     def last_stable_offset(self) -> int:

@@ -10,6 +10,7 @@ from barnabas.cluster.metadata.image import RESOURCE_BROKER, RESOURCE_TOPIC
 from barnabas.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
 from barnabas.testing.simulation.controller_client import ControllerClient
 from barnabas.testing.simulation.quorum_invariants import require
+from barnabas.testing.simulation.rare_states import RareState
 from barnabas.testing.simulation.seed_options import SeedOptions
 from barnabas.testing.simulation.sim_cluster import SimCluster
 from barnabas.testing.simulation.world import Process
@@ -18,6 +19,7 @@ _CLIENT_ID: Final = 36_000
 _SET, _DELETE = 0, 1
 _LONGEST_MS: Final = 8_000
 _RETRY_MS: Final = 200
+_SAMPLE_US: Final = 20_000
 _SIDES: Final = ("leader", "follower")
 
 Resource = IncrementalAlterConfigsRequest.AlterConfigsResource
@@ -43,6 +45,15 @@ class ThrottleOperator:
     def start(self) -> None:
         """Begin to throttle."""
         self._process.after_ms(self._random.randrange(_LONGEST_MS), self._next)
+        self._count()
+
+    def _count(self) -> None:
+        """Count the followers that leave a throttled partition out of their fetches."""
+        world = self._cluster.world
+        nodes = (node for node in self._cluster.nodes.values() if node.process.is_running)
+        if any(node.is_throttled for node in nodes):
+            world.rare.reached(RareState.REPLICA_THROTTLED)
+        world.after(_SAMPLE_US, self._count)
 
     def stop(self) -> None:
         """Set no throttle any longer; the one that is set ends at once."""
