@@ -107,6 +107,18 @@ def test_failure_in_python_shows_the_last_line_of_its_trace() -> None:
     assert from_text(head + trace + cause + trace).message == wanted
 
 
+def test_failure_of_a_call_from_python_shows_the_exception_of_spark() -> None:
+    cause = "org.apache.spark.SparkException: [MALFORMED_RECORD_IN_PARSING] a record is wrong"
+    trace = (
+        "Traceback (most recent call last):\n"
+        '  File "protocol.py", line 1, in get_return_value\n'
+        "py4j.protocol.Py4JJavaError: An error occurred while calling o654.collectToPython.\n"
+        f": {cause}\n"
+        "\tat org.apache.spark.api.python.BasePythonRunner\n"
+    )
+    assert from_text(trace).message.endswith(cause)
+
+
 def test_trace_of_a_task_that_knows_why_it_failed_is_the_trace_of_python() -> None:
     error = TaskFailureError("m", is_permanent=True)
     found = from_text(TRACE.format(f"barnabas.TaskFailureError: {error}") + "Driver stacktrace: ..")

@@ -155,7 +155,7 @@ def _last_line(text: str) -> str:
     """Return the line of a trace that names the exception: the last one of a trace of Python."""
     python = text.rpartition(_TRACEBACK)[2] if _TRACEBACK in text else ""
     raised = [line for line in python.splitlines() if line.strip() and not line[0].isspace()]
-    if raised and _NAMED.match(raised[0]):
+    if raised and _NAMED.match(raised[0]) and not raised[0].startswith(_CALL_FAILED):
         return raised[0].rstrip()[:_MESSAGE_CHARS_MAX]
     lines = [line.strip().removeprefix(": ") for line in text.splitlines() if line.strip()]
     lines = [line.removeprefix(_CAPTURED) for line in lines if not line.startswith(_CALL_FAILED)]
