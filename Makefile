@@ -101,7 +101,7 @@ types: $(DEV)
 	$(BIN)/lint-imports
 
 unit: $(DEV)
-	$(BIN)/python -m pytest tests -n $(WORKERS) --dist worksteal $(ARGS)
+	$(BIN)/python -m pytest tests -n $(WORKERS) $(ARGS)
 
 # What `make compat` fetches beside Python packages. It needs no .venv, so .ci/run fetches during the tests.
 downloads: $(JARS) $(FLINK) $(CONNECTORS) $(NODE) $(GO) $(FRANZ)

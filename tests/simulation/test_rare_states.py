@@ -120,6 +120,8 @@ def run_copies(seed: int) -> RareStates:
     options = attrs.evolve(
         copying(2).options,
         copiers=4,
+        copier_pause_ms=0,
+        producer_pause_ms=20,
         seconds=20,
         partitions=3,
     )
@@ -199,7 +201,7 @@ REACHED_BY: dict[RareState, tuple[Callable[[int], RareStates], int]] = {
     RareState.SPLIT_VOTE: (raft_seeds.run, 10),
     RareState.PENDING_ISR_ACROSS_CONTROLLERS: (run_changing_controllers, 0),
     RareState.DUPLICATE_APPEND_SUPPRESSED: (run_transactions, 1),
-    RareState.MARKER_RETRIED_ELSEWHERE: (run_copies, 1),
+    RareState.MARKER_RETRIED_ELSEWHERE: (run_copies, 2),
     RareState.LOG_RESTARTED: (run_deleted, 0),
     RareState.REPLICA_THROTTLED: (run_throttled, 0),
     RareState.VOTER_WITHOUT_PRE_VOTES: (run_old_voters, 0),

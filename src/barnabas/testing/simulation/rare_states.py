@@ -68,7 +68,7 @@ class RareStates:
 
     def __init__(self) -> None:
         self.counts: Counter[RareState] = Counter()
-        self._refused_markers: dict[tuple[int, int, str, int], int] = {}
+        self._sent_markers: dict[tuple[int, str, int], int] = {}
 
     def reached(self, state: RareState) -> None:
         """Count a state."""
@@ -81,20 +81,24 @@ class RareStates:
             if state is not None:
                 self.reached(state)
 
-    def markers_written(
-        self, broker_id: int, request: WriteTxnMarkersRequest, response: WriteTxnMarkersResponse
-    ) -> None:
-        """Count the markers that a broker refused, and that another one has written."""
-        epochs = {each.producer_id: each.producer_epoch for each in request.markers}
+    def markers_sent(self, broker_id: int, request: WriteTxnMarkersRequest) -> None:
+        """Count the markers that were sent to another broker before, which has not written them."""
+        for marker in request.markers:
+            for topic in marker.topics:
+                for number in topic.partition_indexes:
+                    key = marker.producer_id, topic.name, number
+                    if self._sent_markers.setdefault(key, broker_id) != broker_id:
+                        self._sent_markers[key] = broker_id
+                        self.reached(RareState.MARKER_RETRIED_ELSEWHERE)
+
+    def markers_written(self, response: WriteTxnMarkersResponse) -> None:
+        """Forget the markers that are written."""
         for marker in response.markers:
-            epoch = epochs[marker.producer_id]
             for topic in marker.topics:
                 for answer in topic.partitions:
-                    key = marker.producer_id, epoch, topic.name, answer.partition_index
-                    if answer.error_code:
-                        self._refused_markers[key] = broker_id
-                    elif self._refused_markers.pop(key, broker_id) != broker_id:
-                        self.reached(RareState.MARKER_RETRIED_ELSEWHERE)
+                    if not answer.error_code:
+                        key = marker.producer_id, topic.name, answer.partition_index
+                        self._sent_markers.pop(key, None)
 
     def committed(self, delta: MetadataDelta) -> None:
         """Count what the records of a committed batch changed."""

@@ -17,7 +17,10 @@ import trio
 from barnabas import tasks
 from barnabas.client.failures import Address
 from barnabas.protocol.errors import KafkaError, ProtocolError
-from barnabas.protocol.messages.write_txn_markers import WriteTxnMarkersResponse
+from barnabas.protocol.messages.write_txn_markers import (
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
+)
 from barnabas.server.api.context import AnyContext, Deferred
 from barnabas.server.api.dispatch import API_VERSIONS, Dispatcher
 from barnabas.server.api.registry import ListenerKind
@@ -183,6 +186,9 @@ class SimConnection:
     async def _handle(self, context: AnyContext) -> None:
         if context.api_key != _PRODUCE:
             await self._drain()
+        if isinstance(context.request, WriteTxnMarkersRequest):
+            process = self._stream.process
+            process.world.rare.markers_sent(process.node_id, context.request)
         context.started_at = monotonic()
         self._handled = context
         try:
@@ -226,7 +232,7 @@ class SimConnection:
         process = self._stream.process
         process.world.rare.answered(response)
         if isinstance(response, WriteTxnMarkersResponse):
-            process.world.rare.markers_written(process.node_id, context.request, response)
+            process.world.rare.markers_written(response)
 
     async def _drain(self) -> None:
         """Wait until every response is sent, deferred ones too."""
