@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from http.server import BaseHTTPRequestHandler
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from barnabas.cli import node_pages
 from barnabas.cli.cluster_command import _show
 from barnabas.cli.cluster_overview import disputed_brokers
+from tests.cli.pages_server import serving, set_metrics
 
 CLIENT: Any = SimpleNamespace()
 NODE = SimpleNamespace(id=3, host="127.0.0.1")
@@ -27,31 +26,17 @@ class Pages(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(b"barnabas_disputed_brokers 1.0\nbarnabas_x 2.0\n")
 
-    def log_message(self, *_: object) -> None:
-        pass
-
 
 @pytest.fixture
 def port() -> Iterator[int]:
-    server = HTTPServer(("127.0.0.1", 0), Pages)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    yield server.server_port
-    server.shutdown()
-    thread.join()
-    server.server_close()
-
-
-def serves_pages_on(monkeypatch: pytest.MonkeyPatch, port: int) -> None:
-    values = {"host": "127.0.0.1", "port": str(port)}
-    configs = {f"barnabas.metrics.{k}": SimpleNamespace(value=v) for k, v in values.items()}
-    monkeypatch.setattr(node_pages, "broker_configs", lambda *_: configs)
+    with serving(Pages) as port:
+        yield port
 
 
 def test_disputed_brokers_are_in_the_metrics_of_the_node(
     monkeypatch: pytest.MonkeyPatch, port: int
 ) -> None:
-    serves_pages_on(monkeypatch, port)
+    set_metrics(monkeypatch, host="127.0.0.1", port=port)
     assert disputed_brokers(CLIENT, NODE) == 1
 
 
@@ -59,7 +44,7 @@ def test_disputed_brokers_are_in_the_metrics_of_the_node(
 def test_disputed_brokers_of_a_node_without_pages_are_unknown(
     monkeypatch: pytest.MonkeyPatch, unused: int
 ) -> None:
-    serves_pages_on(monkeypatch, unused)
+    set_metrics(monkeypatch, host="127.0.0.1", port=unused)
     assert disputed_brokers(CLIENT, NODE) is None
 
 

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from http.server import BaseHTTPRequestHandler
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from barnabas.cli import node_pages
 from barnabas.cli.group_history import NoHistoryError, rebalances
+from tests.cli.pages_server import serving, set_metrics
 
 COORDINATOR = SimpleNamespace(id=1, host="127.0.0.1")
 CLIENT: Any = SimpleNamespace()
@@ -37,27 +36,15 @@ class Answers(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body)
 
-    def log_message(self, *_: object) -> None:
-        pass
-
 
 @pytest.fixture
 def port() -> Iterator[int]:
-    server = HTTPServer(("127.0.0.1", 0), Answers)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    yield server.server_port
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with serving(Answers) as port:
+        yield port
 
 
 def ask(monkeypatch: pytest.MonkeyPatch, group_id: str, **configs: object) -> list[dict[str, Any]]:
-    named = {
-        f"barnabas.metrics.{name}": SimpleNamespace(value=str(value))
-        for name, value in configs.items()
-    }
-    monkeypatch.setattr(node_pages, "broker_configs", lambda *_: named)
+    set_metrics(monkeypatch, **configs)
     return rebalances(CLIENT, group_id, COORDINATOR)
 
 

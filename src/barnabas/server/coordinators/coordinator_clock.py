@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Hashable
 
-from barnabas import tasks
 from barnabas.clock import Clock
 from barnabas.server.replication.loop_timers import LoopTimers
 
@@ -36,7 +35,3 @@ class CoordinatorClock:
     def cancel(self, key: Hashable) -> None:
         """Forget the timer of `key`, if there is one."""
         LoopTimers.current().cancel(key)
-
-    def slice_s(self) -> float:
-        """Return the seconds of a counter that measures how long a decision holds the loop."""
-        return tasks.current_time()

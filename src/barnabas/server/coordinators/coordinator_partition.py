@@ -127,8 +127,7 @@ class CoordinatorPartition(ABC, Generic[ShardT]):
         self._written = 0
         self._leader_state: LeaderState | None = None
         self._committed = 0
-        resume, time_s = lambda: context.resume(self), context.clock.slice_s
-        self._turns = TurnQueue(self._carry_out_turn, resume, time_s)
+        self._turns = TurnQueue(self._carry_out_turn, lambda: context.resume(self))
         self._waiters: dict[Waiter, None] = {}
         # Committed effects that go out when the turn in progress ends.
         self._due: list[Any] = []

@@ -70,22 +70,19 @@ class TurnQueue:
     """Runs turns in the order of their submission, a slice at a time.
 
     `carry_out` takes a turn to its end and handles its errors. `resume` is called when a slice
-    ends with work left: it must call `work` until that returns False. `time_s` is a counter of
-    seconds.
+    ends with work left: it must call `work` until that returns False.
     """
 
     def __init__(
         self,
         carry_out: Callable[[Turn], Steps[None]],
         resume: Callable[[], None],
-        time_s: Callable[[], float] = tasks.current_time,
     ) -> None:
         self._carry_out = carry_out
         self._resume = resume
-        self._time_s = time_s
         self._turns: deque[Turn] = deque()
         self._work: Steps[None] | None = None
-        self._slice_end = 0.0  # of `time_s`
+        self._slice_end = 0.0  # a `current_time`
 
     @property
     def is_busy(self) -> bool:
@@ -94,7 +91,7 @@ class TurnQueue:
 
     def is_slice_over(self) -> bool:
         """True when the turn in progress should yield."""
-        return self._time_s() >= self._slice_end
+        return tasks.current_time() >= self._slice_end
 
     def submit(self, turn: Turn) -> None:
         """Carry out a turn, at once unless others come first."""
@@ -106,12 +103,12 @@ class TurnQueue:
 
     def work(self) -> bool:
         """Carry out turns for a slice; return True when there is more to do."""
-        self._slice_end = self._time_s() + _SLICE_S
+        self._slice_end = tasks.current_time() + _SLICE_S
         work = self._work
         while work is not None:
             next(work, None)
             work = self._work
-            if self._time_s() >= self._slice_end:
+            if tasks.current_time() >= self._slice_end:
                 break
         return work is not None
 

@@ -12,6 +12,8 @@ import trio
 
 from barnabas import tasks
 from barnabas.clock import Clock
+from barnabas.config import Listener as Endpoint
+from barnabas.server.api.registry import ListenerKind
 from barnabas.server.node.data_directories import open_data
 from barnabas.server.storage.disk_threads import DiskThreads
 from barnabas.server.transport.acceptor import Limits, Listener, Transport, bind
@@ -42,14 +44,11 @@ class Machine:
 
         return Transport(limits, read)
 
-    def bind(self, node: "Node", held: ExitStack) -> None:
-        """Bind the node's listeners; `held` closes them. Raises StartupError."""
-        config = node.config
-        for endpoint in config.listeners:
-            is_controller = endpoint.name in config.controller_listener_names
-            kind = "controller" if is_controller else "broker"
-            sock = held.enter_context(bind(endpoint, node.transport.limits))
-            node.listeners.append(Listener(endpoint, sock, kind))
+    def bind(
+        self, endpoint: Endpoint, kind: ListenerKind, limits: Limits, held: ExitStack
+    ) -> Listener:
+        """Bind an address; `held` closes it. Raises StartupError."""
+        return Listener(endpoint, held.enter_context(bind(endpoint, limits)), kind)
 
     def open_data(self, node: "Node") -> "LogManager":
         """Lock and check the data directories, and find their logs. Raises StartupError."""

@@ -156,7 +156,7 @@ class Node:
         self._choose_local_address()
         self.assignors = assignors_of(self.config)  # before a data directory is formatted
         with ExitStack() as held:
-            self.machine.bind(self, held)
+            self._bind(held)
             self.logs = self.machine.open_data(self)
             clean = False
             try:
@@ -176,6 +176,13 @@ class Node:
             from barnabas.client.broker_connection import local_address
 
             local_address.set(address)
+
+    def _bind(self, held: ExitStack) -> None:
+        config, limits = self.config, self.transport.limits
+        for endpoint in config.listeners:
+            is_controller = endpoint.name in config.controller_listener_names
+            kind = "controller" if is_controller else "broker"
+            self.listeners.append(self.machine.bind(endpoint, kind, limits, held))
 
     async def _start_coordinators(self, nursery: tasks.Nursery) -> None:
         """Start what a broker serves in addition to its replicas, and accept its clients."""

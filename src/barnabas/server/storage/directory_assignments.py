@@ -125,11 +125,6 @@ class DirectoryAssignments:
         """Report failed directories soon."""
         self._wanted.set()
 
-    @property
-    def is_wanted(self) -> bool:
-        """True when there may be something to report."""
-        return self._wanted.is_set()
-
     async def report(self) -> None:
         """Report what is not reported yet; it waits only for the channel. Raises KafkaError."""
         self._wanted = tasks.event()

@@ -108,13 +108,14 @@ class ObservedDisk(DiskThreads):
         return result
 
     async def fsync(self, key: Any, sync: Callable[[], object]) -> None:
-        """Sync, and note how much of the log is durable."""
+        """Sync, and note how much of the quorum's log is durable."""
 
         def noted() -> None:
             sync()
             self.watch.synced()
 
-        await super().fsync(key, noted)
+        is_quorum = isinstance(getattr(sync, "__self__", None), MetadataLog)
+        await super().fsync(key, noted if is_quorum else sync)
 
 
 class QuorumWatch:

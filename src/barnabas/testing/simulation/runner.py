@@ -150,7 +150,7 @@ def _node(
         Process(cluster.world, node_id),
         cluster.streams,
         settings,
-        is_controller=node_id in options.voter_ids or node_id in options.spare_ids,
+        is_controller=node_id in options.controller_ids,
         directories=_directories(options, node_id),
         properties=partial(node_properties, options, node_id),
     )

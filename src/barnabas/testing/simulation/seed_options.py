@@ -26,7 +26,6 @@ class Feature(Enum):
     STATIC_VOTERS = "static voters"
     GROUP_MEMBERS = "group members"
     OLD_PEER = "old peer"
-    BYTES = "bytes"
     QUORUM_DISKS = "quorum disks"
     CLASSIC_MEMBERS = "classic members"
     DELETED_RECORDS = "deleted records"
@@ -81,8 +80,6 @@ class SeedOptions:
     old_peer: int = 0
     """The node whose RPC versions are those of an older Kafka, 0 for none."""
     old_release: str = ""
-    byte_share: float = 0.0
-    """The share of the messages that pass through the codecs."""
     quorum_disk_pause_ms: int = 0
     """The pause between replacements of a voter's disk, 0 for none."""
     deletion_pause_ms: int = 0
@@ -106,6 +103,11 @@ class SeedOptions:
         """The ids of controllers that are not voters at first."""
         first = self.controllers + self.brokers + 1
         return tuple(range(first, first + self.spare_controllers))
+
+    @property
+    def controller_ids(self) -> tuple[int, ...]:
+        """The ids of the controllers, voters and spare ones."""
+        return *self.voter_ids, *self.spare_ids
 
     @property
     def broker_ids(self) -> tuple[int, ...]:
@@ -219,10 +221,6 @@ def _draw_old_peer(options: SeedOptions, chance: random.Random) -> SeedOptions:
     return attrs.evolve(options, old_peer=chance.choice(options.node_ids), old_release=release)
 
 
-def _draw_bytes(options: SeedOptions, chance: random.Random) -> SeedOptions:
-    return attrs.evolve(options, byte_share=chance.choice((0.0, 0.0, 0.02, 1.0)))
-
-
 def _draw_quorum_disks(options: SeedOptions, chance: random.Random) -> SeedOptions:
     """A voter is replaced alone: with fewer voters, or other changes, no majority may be left."""
     is_possible = options.controllers >= 3 and options.kraft_version and not options.voter_pause_ms
@@ -262,7 +260,6 @@ _DRAWS: Final[Mapping[Feature, Callable[[SeedOptions, random.Random], SeedOption
     Feature.STATIC_VOTERS: _draw_static_voters,
     Feature.GROUP_MEMBERS: _draw_members,
     Feature.OLD_PEER: _draw_old_peer,
-    Feature.BYTES: _draw_bytes,
     Feature.QUORUM_DISKS: _draw_quorum_disks,
     Feature.CLASSIC_MEMBERS: _draw_classic_members,
     Feature.DELETED_RECORDS: _draw_deletions,

@@ -13,9 +13,11 @@ from barnabas import tasks
 from barnabas.client.failures import Address
 from barnabas.clock import Clock
 from barnabas.cluster.replication import Partition
+from barnabas.config import Listener as Endpoint
 from barnabas.log import FileCache, Volume
 from barnabas.log.record_work import Outcomes, RecordWorkNeeded
 from barnabas.protocol.errors import ErrorCode
+from barnabas.server.api.registry import ListenerKind
 from barnabas.server.node.machine import Machine
 from barnabas.server.node.node import Node
 from barnabas.server.quorum.quorum_loading import LoadedQuorum
@@ -66,18 +68,13 @@ class SimMachine(Machine):
 
     def transport(self, limits: Any, disk: Any) -> Any:
         """Return the connections of the node."""
-        del limits, disk
-        return SimTransport(self._process, self._streams)
+        del disk
+        return SimTransport(self._process, self._streams, limits)
 
-    def bind(self, node: Node, held: ExitStack) -> None:
-        """Note the node's listeners."""
-        del held
-        config = node.config
-        for endpoint in config.listeners:
-            is_controller = endpoint.name in config.controller_listener_names
-            kind = "controller" if is_controller else "broker"
-            listener: Any = SimListener(endpoint.name, Address(endpoint.host, endpoint.port), kind)
-            node.listeners.append(listener)
+    def bind(self, endpoint: Endpoint, kind: ListenerKind, limits: Any, held: ExitStack) -> Any:
+        """Return a listener; nothing is bound yet."""
+        del limits, held
+        return SimListener(endpoint.name, Address(endpoint.host, endpoint.port), kind)
 
     def open_data(self, node: Node) -> Any:
         """Open the directory of the quorum's log, and find the logs of partitions."""

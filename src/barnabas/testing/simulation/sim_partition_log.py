@@ -1,7 +1,7 @@
 """Logs of partitions in the simulation, and the disk of a broker that holds them."""
 
 from types import SimpleNamespace
-from typing import Any, Final
+from typing import Final
 
 from barnabas import tasks
 from barnabas.log import AppendInfo, LogConfig
@@ -10,7 +10,6 @@ from barnabas.log.segment.producer_state import BatchMetadata, ProducerState, re
 from barnabas.log.segment.segment_index import AbortedTxn
 from barnabas.protocol.batches.batch_header import BatchHeader, iter_batches
 from barnabas.protocol.errors import ErrorCode, KafkaError
-from barnabas.protocol.messages.fetch import FetchResponse
 from barnabas.protocol.types import Uuid
 from barnabas.testing.sim_log import SimLog
 from barnabas.testing.simulation.rare_states import RareState, RareStates
@@ -52,18 +51,6 @@ class SimRecords:
     def read(self) -> bytes:
         """Return the bytes."""
         return self.data
-
-
-def fetched_bytes(records: Any) -> bytes:
-    """Return the bytes of a response to Fetch, which passed as an object or through a codec."""
-    return records.data if isinstance(records, SimRecords) else bytes(records or b"")
-
-
-def take_bytes(response: FetchResponse) -> None:
-    """Replace what a leader has read by its bytes, as a connection does."""
-    for topic in response.responses:
-        for answer in topic.partitions:
-            answer.records = fetched_bytes(answer.records)
 
 
 class LogObserver:

@@ -29,7 +29,7 @@ _COMMON: Final = {
 
 def node_properties(options: SeedOptions, node_id: int, life: int) -> Mapping[str, str]:
     """Return the properties of a node in one of its lives."""
-    is_controller = node_id in options.voter_ids or node_id in options.spare_ids
+    is_controller = node_id in options.controller_ids
     is_broker = node_id in options.broker_ids
     has_upkeep = options.has_voter_upkeep and is_controller
     moves = has_upkeep and options.kraft_version > 0 and node_id in _moving(options)

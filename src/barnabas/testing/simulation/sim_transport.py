@@ -24,6 +24,7 @@ from barnabas.protocol.messages.write_txn_markers import (
 from barnabas.server.api.context import AnyContext, Deferred
 from barnabas.server.api.dispatch import API_VERSIONS, Dispatcher
 from barnabas.server.api.registry import ListenerKind
+from barnabas.server.transport.acceptor import Limits
 from barnabas.testing.simulation.sim_streams import SimStream, SimStreams
 from barnabas.testing.simulation.world import Process
 
@@ -45,7 +46,8 @@ class SimListener:
 class SimTransport:
     """All connections of one life of a node (`acceptor.Transport`)."""
 
-    def __init__(self, process: Process, streams: SimStreams) -> None:
+    def __init__(self, process: Process, streams: SimStreams, limits: Limits) -> None:
+        self.limits = limits
         self.connections: dict[SimConnection, None] = {}
         self.dispatchers: Mapping[ListenerKind, Dispatcher] = {}
         self._process = process
@@ -54,8 +56,9 @@ class SimTransport:
         self._backlog: dict[str, list[SimStream]] = {}
         self._all_closed = tasks.event()
 
-    def update_limits(self, limits: object) -> None:
-        """Ignore the limits: there are few connections."""
+    def update_limits(self, limits: Limits) -> None:
+        """Note changed limits, which have no effect: there are few connections."""
+        self.limits = limits
 
     async def run(
         self,
@@ -195,8 +198,6 @@ class SimConnection:
             response: Any = context.route.handler(context, context.request)
             if iscoroutine(response):
                 response = await response
-        except ProtocolError:
-            raise
         except KafkaError as error:
             response = error
         finally:

@@ -31,7 +31,7 @@ _RETRY_MS: Final = 500
 def leader_core(cluster: SimCluster) -> RaftCore | None:
     """Return the core of a node that leads the quorum, or believes that it does."""
     for node in cluster.nodes.values():
-        if node.process.is_running and node.is_leader:
+        if node.is_leader:
             return node.core
     return None
 
