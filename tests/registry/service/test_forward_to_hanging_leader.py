@@ -47,20 +47,30 @@ class Group:
 
 
 class Leaders:
-    """One instance that takes requests and never answers, and one that answers."""
+    """One instance that takes requests and never answers, and one that answers.
+
+    A connection that is closed before a request is a connect that took too long on a busy machine:
+    the forwarding instance connects again, and the request was never sent.
+    """
 
     def __init__(self) -> None:
         self.taken = trio.Event()
         self.requests: list[bytes] = []
 
     async def hang(self, stream: trio.SocketStream) -> None:
-        self.requests.append(bytes(await stream.receive_some(65536)))
-        self.taken.set()
-        await trio.sleep_forever()
+        if await self._has_request(stream):
+            self.taken.set()
+            await trio.sleep_forever()
 
     async def answer(self, stream: trio.SocketStream) -> None:
-        self.requests.append(bytes(await stream.receive_some(65536)))
-        await stream.send_all(ANSWER)
+        if await self._has_request(stream):
+            await stream.send_all(ANSWER)
+
+    async def _has_request(self, stream: trio.SocketStream) -> bool:
+        request = bytes(await stream.receive_some(65536))
+        if request:
+            self.requests.append(request)
+        return bool(request)
 
 
 async def _address(
