@@ -8,6 +8,7 @@ from pathlib import Path
 from statistics import median
 
 from bench.rows import Figure
+from compat_tests.cluster.steps.trial import commit_of_the_tree
 
 _BAR_WIDTH, _ROW_HEIGHT, _LABEL_WIDTH = 420, 22, 330
 
@@ -80,11 +81,14 @@ def write(directory: Path, runs: Runs, rounds: int) -> None:
     ours = medians(runs["barnabas"])
     theirs = medians(runs.get("kafka", ()))
     when = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
-    machine = f"{os.cpu_count()} CPUs, {platform.system()} {platform.machine()}"
+    machine = (
+        f"Commit {commit_of_the_tree()}, {os.cpu_count()} CPUs, load average at the end "
+        f"{os.getloadavg()[0]:.1f}, {platform.system()} {platform.machine()}"
+    )
     text = (
         f"# Measured {when}\n\n"
         f"{machine}, Python {platform.python_version()}; client and server on one machine over "
-        f"loopback; librdkafka as the client, acks=all; the median of {rounds} round(s), the "
+        f"loopback; librdkafka as the client, acks=all; the median of {rounds} rounds, the "
         "servers in turn. Ratios count, absolute figures belong to the machine. One record a "
         "request is pipelined without a limit on requests in flight; latencies are measured with "
         "one record in flight.\n\n"
