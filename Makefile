@@ -3,7 +3,7 @@
 #   make help     this list
 #   make test     lint, types, import directions and the tests in tests/, the last two at once
 #   make compat   real clients, Kafka's Java tools and Spark against a node (SIZE_MB=50)
-#                 (its two parts: compat-clients with the clusters, and compat-pipelines)
+#                 (its three parts: compat-clients, compat-clusters and compat-pipelines)
 #   make compat-stalls   the same while its processes are paused at random, as on a busy machine
 #   make compat-kafka   the same suite against Apache Kafka 4.3.0, which validates the suite
 #   make compat-suites   whole test suites of franz-go, kafka-python and aiokafka, and Kafka's Java
@@ -61,6 +61,9 @@ FETCH := sh -c 'for pause in 5 20; do "$$@" && exit; \
 COMPAT = $(BIN)/python -m pytest -p no:cacheprovider --size-mb $(SIZE_MB) \
   -n $(COMPAT_WORKERS) --dist loadfile --no-loadscope-reorder
 PIPELINE_TESTS := compat_tests/pipeline
+# Kills of jobs mostly wait, as clusters do. One part with both leaves the processors to the others.
+KILL_TESTS := $(sort $(wildcard compat_tests/pipeline/test_*kill*.py))
+CLUSTER_TESTS := compat_tests/cluster compat_tests/clients
 
 ARGS ?=
 CYCLES ?= 200
@@ -73,7 +76,7 @@ WORKERS ?= 2
 # More than one for each part makes deadlines of tests of Spark and of clusters too short on two cores.
 COMPAT_WORKERS ?= 1
 
-.PHONY: help run test lint style types unit downloads compat compat-stalls compat-clients compat-pipelines compat-kafka compat-rust \
+.PHONY: help run test lint style types unit downloads compat compat-stalls compat-clients compat-clusters compat-pipelines compat-kafka compat-rust \
   compat-suites compat-franz bench \
   bench-pipeline bench-scale docs fuzz soak sim \
   sim-mistakes sim-coverage \
@@ -106,18 +109,23 @@ unit: $(DEV)
 # What `make compat` fetches beside Python packages. It needs no .venv, so .ci/run fetches during the tests.
 downloads: $(JARS) $(FLINK) $(CONNECTORS) $(NODE) $(GO) $(FRANZ)
 
-# Both parts wait more than they compute, so they run at the same time. Code 5: ARGS selects no test.
+# The parts wait more than they compute, so they run at the same time. Code 5: ARGS selects no test.
 compat: $(DEV) $(SPARK) $(JARS) $(FLINK) $(CONNECTORS) $(NODE) $(GO) $(FRANZ) $(KAFKA_PYTHON)
-	$(MAKE) --no-print-directory --output-sync=line -j2 compat-clients compat-pipelines
+	$(MAKE) --no-print-directory --output-sync=line -j3 compat-clients compat-clusters compat-pipelines
 
 compat-stalls: $(DEV)
 	$(BIN)/python -m compat_tests.stalls $(MAKE) --no-print-directory compat
 
 compat-clients: $(DEV) $(SPARK) $(JARS) $(FLINK) $(NODE) $(GO) $(FRANZ) $(KAFKA_PYTHON)
-	$(COMPAT) compat_tests --ignore=$(PIPELINE_TESTS) $(ARGS) || test $$? -eq 5
+	$(COMPAT) compat_tests $(foreach each,$(CLUSTER_TESTS) $(PIPELINE_TESTS),--ignore=$(each)) \
+	  $(ARGS) || test $$? -eq 5
+
+compat-clusters: $(DEV) $(SPARK) $(JARS) $(CONNECTORS) $(NODE) $(GO) $(FRANZ) $(KAFKA_PYTHON)
+	$(COMPAT) $(CLUSTER_TESTS) $(KILL_TESTS) $(ARGS) || test $$? -eq 5
 
 compat-pipelines: $(DEV) $(SPARK) $(JARS) $(CONNECTORS)
-	$(COMPAT) $(PIPELINE_TESTS) $(ARGS) || test $$? -eq 5
+	$(COMPAT) $(PIPELINE_TESTS) $(foreach each,$(KILL_TESTS),--ignore=$(each)) \
+	  $(ARGS) || test $$? -eq 5
 
 compat-kafka: $(DEV) $(SPARK) $(JARS) $(FLINK) $(NODE) $(GO) $(FRANZ) $(KAFKA_PYTHON)
 	$(BIN)/python -m pytest compat_tests --server kafka --size-mb $(SIZE_MB) $(ARGS)
