@@ -1,5 +1,11 @@
-"""Apache Kafka's jars: their location, and how to run a Java program of them."""
+"""Apache Kafka's jars: their location, and how to run a Java program of them.
 
+The JVM maps Kafka's classes from an archive, which halves the start of a tool and of a broker. The
+first broker that stops cleanly writes it.
+"""
+
+import functools
+import hashlib
 import os
 import shutil
 import subprocess
@@ -11,6 +17,8 @@ ROOT = Path(__file__).parent.parent
 # Short-lived tools start faster without the optimizing compiler.
 TOOL_OPTIONS = ["-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto"]
 LOG_OPTIONS = ["-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"]
+# A JVM that cannot use an archive says so on the standard output, where tools print their results.
+_QUIET = ["-Xlog:disable", "-Xlog:all=error:stderr"]
 
 
 def kafka_lib() -> Path | None:
@@ -39,6 +47,44 @@ def classpath() -> str:
     return f"{kafka_lib()}/*"
 
 
+@functools.cache
+def _archive() -> Path | None:
+    """Return the archive of this JDK and these jars, which may not exist yet; None without them."""
+    folder = kafka_lib()
+    if folder is None or shutil.which("java") is None:
+        return None
+    version = subprocess.run(["java", "-version"], capture_output=True, text=True, check=True)
+    jars = "\n".join(sorted(str(jar) for jar in folder.iterdir()))
+    digest = hashlib.sha256(f"{version.stderr}\n{jars}".encode()).hexdigest()[:16]
+    return folder.parent / f"classes-{digest}.jsa"
+
+
+def archive_options() -> list[str]:
+    """Return the JVM's options that use the archive of classes; none when it does not exist."""
+    archive = _archive()
+    if archive is None or not archive.is_file():
+        return []
+    return [f"-XX:SharedArchiveFile={archive}", *_QUIET]
+
+
+class ArchiveOfBroker:
+    """The options of a broker's JVM: they use the archive, or write it at the JVM's clean exit."""
+
+    def __init__(self) -> None:
+        self.options = archive_options()
+        archive = _archive()
+        self._partial: Path | None = None
+        if archive is not None and not self.options:
+            self._partial = archive.with_suffix(f".{os.getpid()}")
+            self.options = [f"-XX:ArchiveClassesAtExit={self._partial}", *_QUIET]
+
+    def keep(self) -> None:
+        """Publish the archive that the JVM wrote, after its clean exit."""
+        archive = _archive()
+        if archive is not None and self._partial is not None and self._partial.is_file():
+            self._partial.replace(archive)
+
+
 def java(
     main_class: str,
     *arguments: str | Path,
@@ -47,7 +93,8 @@ def java(
     check: bool = True,
 ) -> subprocess.CompletedProcess[str]:
     """Run one of Kafka's programs and return its output."""
-    command = ["java", *TOOL_OPTIONS, *LOG_OPTIONS, "-cp", classpath(), main_class]
+    options = [*TOOL_OPTIONS, *archive_options(), *LOG_OPTIONS]
+    command = ["java", *options, "-cp", classpath(), main_class]
     done = subprocess.run(
         [*command, *map(str, arguments)],
         input=stdin,

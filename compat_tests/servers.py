@@ -134,6 +134,7 @@ class KafkaProcess(ServerProcess):
     def __init__(self, properties: Mapping[str, str] | None = None) -> None:
         super().__init__(properties)
         self.properties_file = self.directory / "server.properties"
+        self._archive: jars.ArchiveOfBroker | None = None
 
     def write_properties(self) -> None:
         settings = {
@@ -164,8 +165,15 @@ class KafkaProcess(ServerProcess):
             jars.java("kafka.tools.StorageTool", "format", *identity, "-c", file)
         super().start()
 
+    def stop(self) -> int:
+        status = super().stop()
+        if self._archive is not None:
+            self._archive.keep()
+        return status
+
     def command(self) -> list[str]:
-        options = ["-Xmx512m", "-XX:TieredStopAtLevel=1", *jars.LOG_OPTIONS]
+        self._archive = jars.ArchiveOfBroker()
+        options = ["-Xmx512m", "-XX:TieredStopAtLevel=1", *self._archive.options, *jars.LOG_OPTIONS]
         path = ["-cp", jars.classpath()]
         return ["java", *options, *path, "kafka.Kafka", str(self.properties_file)]
 

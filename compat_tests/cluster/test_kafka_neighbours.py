@@ -75,7 +75,8 @@ class MixedCluster:
         for node in nodes:
             command = [sys.executable, "-m", "barnabas", "serve", "--config", str(self._file(node))]
             if node in self.kafkas:
-                kafka = ["java", "-Xmx400m", *jars.LOG_OPTIONS, "-cp", jars.classpath()]
+                options = ["-Xmx400m", *jars.archive_options(), *jars.LOG_OPTIONS]
+                kafka = ["java", *options, "-cp", jars.classpath()]
                 command = [*kafka, "kafka.Kafka", str(self._file(node))]
             with (self.data / f"{node}.log").open("ab") as log:
                 process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)

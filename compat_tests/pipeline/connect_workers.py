@@ -201,7 +201,8 @@ class JavaWorker(ConnectWorker):
             "scheduled.rebalance.max.delay.ms": "1000",
         }
         file.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
-        options = ["-Xmx384m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", *jars.LOG_OPTIONS]
+        options = ["-Xmx384m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
+        options += [*jars.archive_options(), *jars.LOG_OPTIONS]
         main = "org.apache.kafka.connect.cli.ConnectDistributed"
         return ["java", *options, "-cp", jars.classpath(), main, str(file)]
 
