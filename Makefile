@@ -59,7 +59,7 @@ FETCH := sh -c 'for pause in 5 20; do "$$@" && exit; \
 # A module's tests share servers and Spark sessions, so one process runs all of them. Modules go in
 # the order of their names: kills, which wait most, are not last.
 COMPAT = $(BIN)/python -m pytest -p no:cacheprovider --size-mb $(SIZE_MB) \
-  -n $(COMPAT_WORKERS) --dist loadfile --no-loadscope-reorder
+  --dist loadfile --no-loadscope-reorder
 PIPELINE_TESTS := compat_tests/pipeline
 # Kills of jobs mostly wait, as clusters do. One part with both leaves the processors to the others.
 KILL_TESTS := $(sort $(wildcard compat_tests/pipeline/test_*kill*.py))
@@ -73,8 +73,10 @@ SOAK_SECONDS := $(if $(filter-out file,$(origin SECONDS)),--seconds $(SECONDS))
 SEEDS ?= 10000
 SIZE_MB ?= 50
 WORKERS ?= 2
-# More than one for each part makes deadlines of tests of Spark and of clusters too short on two cores.
+# More than one makes deadlines of tests of Spark and of clusters too short on two cores.
 COMPAT_WORKERS ?= 1
+# Tests of single nodes mostly wait.
+CLIENT_WORKERS ?= 2
 
 .PHONY: help run test lint style types unit downloads compat compat-stalls compat-clients compat-clusters compat-pipelines compat-kafka compat-rust \
   compat-suites compat-franz bench \
@@ -117,14 +119,14 @@ compat-stalls: $(DEV)
 	$(BIN)/python -m compat_tests.stalls $(MAKE) --no-print-directory compat
 
 compat-clients: $(DEV) $(SPARK) $(JARS) $(FLINK) $(NODE) $(GO) $(FRANZ) $(KAFKA_PYTHON)
-	$(COMPAT) compat_tests $(foreach each,$(CLUSTER_TESTS) $(PIPELINE_TESTS),--ignore=$(each)) \
+	$(COMPAT) -n $(CLIENT_WORKERS) compat_tests $(foreach each,$(CLUSTER_TESTS) $(PIPELINE_TESTS),--ignore=$(each)) \
 	  $(ARGS) || test $$? -eq 5
 
 compat-clusters: $(DEV) $(SPARK) $(JARS) $(CONNECTORS) $(NODE) $(GO) $(FRANZ) $(KAFKA_PYTHON)
-	$(COMPAT) $(CLUSTER_TESTS) $(KILL_TESTS) $(ARGS) || test $$? -eq 5
+	$(COMPAT) -n $(COMPAT_WORKERS) $(CLUSTER_TESTS) $(KILL_TESTS) $(ARGS) || test $$? -eq 5
 
 compat-pipelines: $(DEV) $(SPARK) $(JARS) $(CONNECTORS)
-	$(COMPAT) $(PIPELINE_TESTS) $(foreach each,$(KILL_TESTS),--ignore=$(each)) \
+	$(COMPAT) -n $(COMPAT_WORKERS) $(PIPELINE_TESTS) $(foreach each,$(KILL_TESTS),--ignore=$(each)) \
 	  $(ARGS) || test $$? -eq 5
 
 compat-kafka: $(DEV) $(SPARK) $(JARS) $(FLINK) $(NODE) $(GO) $(FRANZ) $(KAFKA_PYTHON)
