@@ -53,6 +53,7 @@ ANY_MAX = {
     "protocol": 14,
     "registry": 26,
     "server": 9,
+    "sockets": 5,  # the parts of what is sent: bytes-like or ranges of files
     "tasks": 37,
     "testing": 12,
 }

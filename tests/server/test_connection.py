@@ -20,8 +20,10 @@ import trio.testing
 from barnabas.config import Listener as Endpoint
 from barnabas.protocol.errors import ProtocolError
 from barnabas.server.api.context import Deferred
-from barnabas.server.transport import connection, sending
 from barnabas.server.transport.acceptor import Limits, Listener, Transport, bind
+from barnabas.sockets import socket_stream
+from barnabas.sockets.file_ranges import SLICE_BYTES
+from barnabas.sockets.socket_stream import SocketStream
 
 LIMITS = Limits(
     request_bytes_max=1024 * 1024,
@@ -56,6 +58,7 @@ class Words:
         self.started: list[bytes] = []
         self.encoded: list[bytes] = []
         self.started_at: list[float] = []
+        self.contexts: list[Any] = []
         self.cancelled = 0
         self.parked = trio.Event()
         self.release = trio.Event()
@@ -68,12 +71,13 @@ class Words:
         key = PRODUCE if frame.startswith((b"defer", b"put")) else OTHER
         route = SimpleNamespace(handler=self.handle, waits=frame.startswith(b"wait"))
         return SimpleNamespace(
-            api_key=key, route=route, request=bytes(frame), connection=connection
+            api_key=key, route=route, request=bytes(frame), connection=connection, throttle_ms=0
         )
 
     def handle(self, context: Any, request: bytes) -> Any:
         self.started.append(request)
         self.started_at.append(context.started_at)
+        self.contexts.append(context)
         match request.split()[0]:
             case b"park" | b"wait":
                 return self.park()
@@ -81,10 +85,14 @@ class Words:
                 self.deferred.append(Deferred())
                 return self.deferred[-1]
             case b"none":
+                context.throttle_ms = int((request.split()[1:] or [b"0"])[0])
                 return None
             case b"close":
                 context.connection.close()
                 return None
+            case b"throttled":
+                context.throttle_ms = int(request.split()[1])
+                return request
             case b"fail":
                 raise ValueError("a bug")
             case b"file":
@@ -221,6 +229,59 @@ async def test_connection_pipelined_requests_are_answered_in_order() -> None:
 
 
 @in_trio
+async def test_throttled_connection_handles_nothing_until_its_time_is_over() -> None:
+    async with served() as server:
+        client = await server.client()
+        await client.send(b"throttled 300", b"echo behind")
+        assert await client.receive() == b"throttled 300"
+        assert await client.receive() == b"echo behind"
+        throttled, behind = server.words.started_at
+        assert behind - throttled >= 0.3
+
+
+@in_trio
+async def test_throttled_deferred_response_mutes_the_connection_when_it_is_sent() -> None:
+    async with served() as server:
+        client = await server.client()
+        await client.send(b"defer")
+        while not server.words.deferred:
+            await trio.lowlevel.checkpoint()
+        server.words.contexts[0].throttle_ms = 300
+        resolved_at = time.monotonic()
+        server.words.deferred[0].resolve(b"late")
+        assert await client.receive() == b"late"
+        await client.send(b"echo behind")
+        assert await client.receive() == b"echo behind"
+        assert server.words.started_at[1] - resolved_at >= 0.3
+
+
+@in_trio
+async def test_throttled_request_without_a_response_mutes_the_connection_too() -> None:
+    async with served() as server:
+        client = await server.client()
+        await client.send(b"none 300", b"echo behind")
+        assert await client.receive() == b"echo behind"
+        without, behind = server.words.started_at
+        assert behind - without >= 0.3
+
+
+@in_trio
+async def test_connection_calls_back_once_when_it_has_ended() -> None:
+    async with served() as server:
+        client = await server.client()
+        await client.send(b"echo 1")
+        assert await client.receive() == b"echo 1"
+        (connection_,) = server.transport.connections
+        ended: list[int] = []
+        connection_.on_close(lambda: ended.append(1))
+        connection_.on_close(lambda: ended.append(len(server.transport.connections)))
+        await client.stream.aclose()
+        while server.transport.connections:
+            await trio.lowlevel.checkpoint()
+        assert ended == [1, 0]
+
+
+@in_trio
 async def test_connection_with_many_requests_lets_other_connections_run() -> None:
     async with served() as server, trio.open_nursery() as nursery:
         client, words = await server.client(), server.words
@@ -296,7 +357,7 @@ async def test_connection_closed_before_a_request_waits_logs_no_handler_error() 
         raise BrokenPipeError(errno.EPIPE, "Broken pipe")
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(connection, "send", broken)
+        patched.setattr(SocketStream, "send", broken)
         async with served() as server:
             client, words = await server.client(), server.words
             await client.send(b"echo 1", b"park", b"echo 2")
@@ -428,7 +489,7 @@ def test_connection_file_slice_arrives_between_the_parts_around_it(size: int) ->
 
 
 def test_connection_cold_pages_are_read_in_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sending, "is_cached", lambda fd, position, size: False)
+    monkeypatch.setattr(socket_stream, "is_cached", lambda fd, position, size: False)
     asked: list[tuple[int, int]] = []
 
     async def read_ahead(fd: int, position: int, size: int) -> None:
@@ -444,12 +505,12 @@ def test_connection_cold_pages_are_read_in_a_thread(monkeypatch: pytest.MonkeyPa
                 assert await client.receive() == b"head" + data[3:] + b"tail"
 
     run()
-    assert asked[0] == (3, sending.SLICE_BYTES)
+    assert asked[0] == (3, SLICE_BYTES)
     assert max(position + size for position, size in asked) == 600_000
 
 
 def test_connection_unreadable_log_is_logged(monkeypatch, caplog) -> None:
-    monkeypatch.setattr(sending, "is_cached", lambda fd, position, size: False)
+    monkeypatch.setattr(socket_stream, "is_cached", lambda fd, position, size: False)
 
     async def read_ahead(fd: int, position: int, size: int) -> None:
         raise OSError(errno.EIO, "I/O error")

@@ -22,13 +22,18 @@ from barnabas.protocol.framing import encode_request
 from barnabas.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from barnabas.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from barnabas.protocol.messages.produce import ProduceRequest, ProduceResponse
+from barnabas.protocol.messages.vote import VoteRequest
+from barnabas.security.authorizer import CLUSTER, AclOperation, Resource
+from barnabas.security.principals import ANONYMOUS, Principal
+from barnabas.server.api.authorization import OnCluster, checked
+from barnabas.server.api.context import RequestContext
 from barnabas.server.api.dispatch import Dispatcher, Route
 from barnabas.server.api.error_responses import error_response
 from barnabas.server.api.registry import REGISTRY, SERVED, ListenerKind, ServedApi, by_listener
 
 
 def connection() -> Any:
-    return SimpleNamespace(client_host="127.0.0.1", principal="User:ANONYMOUS")
+    return SimpleNamespace(client_host="127.0.0.1", principal=ANONYMOUS)
 
 
 def line_id(line: ServedApi) -> str:
@@ -111,6 +116,64 @@ def test_registry_with_an_api_on_a_listener_unknown_to_kafka_raises() -> None:
     line = attrs.evolve(REGISTRY["broker"][12], listeners=("controller",))
     with pytest.raises(ValueError, match="Heartbeat cannot be registered for a controller"):
         by_listener([line])
+
+
+class OneOperation:
+    """An authorizer that allows one operation on the cluster."""
+
+    def __init__(self, allowed: AclOperation) -> None:
+        self.allowed = allowed
+
+    def authorize(
+        self, principal: Principal, host: str, operation: AclOperation, resource: Resource, /
+    ) -> bool:
+        assert (principal, host, resource) == (ANONYMOUS, "127.0.0.1", CLUSTER)
+        return operation is self.allowed
+
+
+WHOLE_API_CHECKS = [line for line in SERVED if isinstance(line.authorization, OnCluster)]
+
+
+def checked_answer(line: ServedApi, allowed: AclOperation) -> Any:
+    """Return what the function that the route calls answers, with a handler that handles all."""
+    route = Route(line, line.listeners[0], line.api.advertised[1], None, OneOperation(allowed))
+    context: Any = RequestContext(connection(), route, 1, "me", None)
+    return checked(lambda context, request: "handled", line.authorization)(context, None)
+
+
+@pytest.mark.parametrize("line", WHOLE_API_CHECKS, ids=line_id)
+def test_whole_api_check_lets_only_its_operations_pass(line: ServedApi) -> None:
+    authorization = line.authorization
+    assert isinstance(authorization, OnCluster)
+    for operation in AclOperation:
+        if operation in authorization.any_of:
+            assert checked_answer(line, operation) == "handled"
+        else:
+            with pytest.raises(KafkaError) as caught:
+                checked_answer(line, operation)
+            assert caught.value.code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+
+
+def test_dispatcher_checks_a_whole_api_before_its_handler() -> None:
+    services: dict[str, Any] = {line.family: None for line in SERVED}
+    dispatch = Dispatcher(
+        "controller",
+        services,
+        slow_request_s=1.0,
+        authorizer=OneOperation(AclOperation.ALTER),
+    )
+    context = dispatch.decode(connection(), frame(VoteRequest(), 2))
+    with pytest.raises(KafkaError) as caught:
+        context.route.handler(context, context.request)
+    assert caught.value.code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+
+
+def test_throttle_time_of_the_context_is_in_the_response() -> None:
+    dispatch = dispatcher()
+    context = dispatch.decode(connection(), frame(HeartbeatRequest(), 4))
+    context.throttle_ms = 250
+    data = b"".join(dispatch.encode(context, HeartbeatResponse()))
+    assert HeartbeatResponse.decode(data[9:], 4).throttle_time_ms == 250
 
 
 @pytest.mark.parametrize("version", range(5))

@@ -15,13 +15,15 @@ from barnabas.protocol.messages.create_topics import CreateTopicsRequest, Create
 from barnabas.protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
 from barnabas.protocol.messages.heartbeat import HeartbeatRequest
 from barnabas.protocol.messages.principal import DefaultPrincipalData
+from barnabas.security.principals import Principal
 from barnabas.server.api.dispatch import Dispatcher
 from barnabas.server.api.envelopes import sender_of, unwrap, wrap
 from barnabas.server.api.handlers.envelope.envelope_handler import envelope
 from barnabas.server.api.registry import SERVED
 
+ALICE = Principal("User", "alice")
 CONNECTION: Any = SimpleNamespace(
-    principal="User:broker", client_host="127.0.0.1", listener_name="CONTROLLER"
+    principal=Principal("User", "broker"), client_host="127.0.0.1", listener_name="CONTROLLER"
 )
 ADDRESSES = st.one_of(
     st.integers(0, 2**32 - 1).map(lambda n: str(IPv4Address(n))),
@@ -31,17 +33,22 @@ NAMES = st.text(st.characters(exclude_categories=("Cs",)), max_size=20)
 
 
 def context(**changes: Any) -> Any:
-    peer = SimpleNamespace(principal="User:alice", client_host="10.0.0.7", listener_name="X")
+    peer = SimpleNamespace(principal=ALICE, client_host="10.0.0.7", listener_name="X")
     base = {"api_key": 19, "version": 7, "client_id": "c", "correlation_id": 5, "connection": peer}
     return SimpleNamespace(**(base | changes))
 
 
-@given(NAMES.filter(lambda name: ":" not in name), NAMES, ADDRESSES)
-def test_principal_and_address_survive_the_envelope(kind: str, name: str, host: str) -> None:
-    peer = SimpleNamespace(principal=f"{kind}:{name}", client_host=host, listener_name="X")
+@given(NAMES, NAMES, st.booleans(), ADDRESSES)
+def test_principal_and_address_survive_the_envelope(
+    kind: str, name: str, token: bool, host: str
+) -> None:
+    peer = SimpleNamespace(
+        principal=Principal(kind, name, token), client_host=host, listener_name="X"
+    )
     sent = wrap(context(connection=peer), CreateTopicsRequest())
     sender = sender_of(EnvelopeRequest.decode(sent.encode(0), 0), CONNECTION)
-    assert sender.principal == f"{kind}:{name}"
+    assert sender.principal == Principal(kind, name)
+    assert sender.principal.token_authenticated == token
     mapped = IPv6Address(host).ipv4_mapped if ":" in host else None
     assert sender.client_host == (host if mapped is None else str(mapped))
     assert sender.listener_name == "CONTROLLER"

@@ -14,8 +14,8 @@ from barnabas.config import NodeConfig
 from barnabas.server.node import startup_checks
 from barnabas.server.node.startup_checks import raise_open_files_limit
 from barnabas.server.node_failures import StartupError
-from barnabas.server.transport import sending
 from barnabas.server.transport.acceptor import Limits, bind
+from barnabas.sockets import file_ranges
 from barnabas.testing import Node
 
 
@@ -100,14 +100,14 @@ def test_read_if_cached_of_evicted_pages_returns_none(tmp_path: Path) -> None:
         file.write(os.urandom(size))
         file.flush()
         os.fsync(file.fileno())
-        assert sending.is_cached(file.fileno(), 0, size)
+        assert file_ranges.is_cached(file.fileno(), 0, size)
         os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
-        if sending.is_cached(file.fileno(), 0, size):
+        if file_ranges.is_cached(file.fileno(), 0, size):
             pytest.skip("this file system keeps its pages, or does not report them")
-        assert sending.read_if_cached(file.fileno(), 0, 4096) is None
-        sending.read_ahead(file.fileno(), 0, size)
-        assert sending.is_cached(file.fileno(), 0, size)
-        assert sending.read_if_cached(file.fileno(), 0, 4096) is not None
+        assert file_ranges.read_if_cached(file.fileno(), 0, 4096) is None
+        file_ranges.read_ahead(file.fileno(), 0, size)
+        assert file_ranges.is_cached(file.fileno(), 0, size)
+        assert file_ranges.read_if_cached(file.fileno(), 0, 4096) is not None
 
 
 def test_start_up_with_an_unavailable_assignor_fails_before_anything_is_written(

@@ -1,5 +1,6 @@
 """The quorum over sockets: what is durable before an answer, and resets that fence no broker."""
 
+import os
 import socket
 import struct
 import threading
@@ -89,7 +90,8 @@ def test_resets_of_the_heartbeat_connection_fence_no_broker(tmp_path: Path) -> N
             resets = 0
             for _ in range(30):
                 for connection in list(leader.transport.connections):
-                    connection.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET_ON_CLOSE)
+                    with socket.socket(fileno=os.dup(connection.fd)) as sock:
+                        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET_ON_CLOSE)
                     connection.scope.cancel()
                     resets += 1
                 await trio.sleep(0.1)

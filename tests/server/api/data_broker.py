@@ -14,6 +14,7 @@ from barnabas.log import LogConfig, LogManager
 from barnabas.log.checkpoints import MetaProperties
 from barnabas.protocol.messages.create_topics import CreateTopicsRequest
 from barnabas.protocol.types import Uuid
+from barnabas.security.principals import ANONYMOUS
 from barnabas.server.api.context import RequestContext
 from barnabas.server.api.handler_services import DataServices
 from barnabas.server.replication.commit_wait import CommitWaits
@@ -41,7 +42,7 @@ def create(cluster: Cluster, topic: str, replicas: list[int]) -> None:
 class FakeConnection:
     """The client's connection as handlers see it."""
 
-    principal = "User:ANONYMOUS"
+    principal = ANONYMOUS
     client_host = "192.0.2.1"
     listener_name = "PLAINTEXT"
 
@@ -50,6 +51,9 @@ class FakeConnection:
 
     def close(self) -> None:
         self.is_closed = True
+
+    def on_close(self, callback: Callable[[], object]) -> None:
+        raise NotImplementedError
 
 
 class DataBroker:

@@ -43,6 +43,7 @@ from barnabas.protocol.messages.unregister_broker import UnregisterBrokerRequest
 from barnabas.protocol.messages.update_features import UpdateFeaturesRequest
 from barnabas.protocol.messages_base import Message
 from barnabas.protocol.types import Uuid
+from barnabas.security.principals import Principal
 from barnabas.server.api.handlers.admin.alter_configs_handler import incremental_alter_configs
 from barnabas.server.node_failures import raise_error
 from barnabas.testing import Node
@@ -387,7 +388,7 @@ def test_forwarded_request_carries_the_clients_principal_and_host() -> None:
     from barnabas.server.controller_channel.local_controller import LocalControllerChannel
 
     channel = LocalControllerChannel(Dispatcher(), client_id="broker-1")  # pyright: ignore
-    peer: Any = SimpleNamespace(principal="User:alice", client_host="10.0.0.7")
+    peer: Any = SimpleNamespace(principal=Principal("User", "alice"), client_host="10.0.0.7")
     client: Any = SimpleNamespace(connection=peer, version=7, client_id="c")
 
     async def send() -> None:
@@ -396,7 +397,7 @@ def test_forwarded_request_carries_the_clients_principal_and_host() -> None:
         await channel.send(request, CreateTopicsResponse, version=7)
 
     trio.run(send)
-    assert [(peer.principal, peer.client_host) for peer in seen] == [
+    assert [(str(peer.principal), peer.client_host) for peer in seen] == [
         ("User:alice", "10.0.0.7"),
         ("User:ANONYMOUS", "127.0.0.1"),
     ]

@@ -23,6 +23,7 @@ from barnabas.protocol.messages.describe_quorum import (
     DescribeQuorumRequest,
     DescribeQuorumResponse,
 )
+from barnabas.security.principals import Principal
 from barnabas.server.api.handlers.admin.forwarding_handler import forward
 from barnabas.server.controller_channel import remote_controller
 from barnabas.server.controller_channel.quorum_channel import QuorumControllerChannel
@@ -93,7 +94,7 @@ def run(
 def client(channel: Any, version: int, api_key: int = 19) -> Any:
     closed: list[bool] = []
     peer = SimpleNamespace(
-        principal="User:alice",
+        principal=Principal("User", "alice"),
         client_host="10.0.0.7",
         listener_name="PLAINTEXT",
         closed=closed,

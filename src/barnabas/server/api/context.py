@@ -4,18 +4,24 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar
 
 if TYPE_CHECKING:
+    from barnabas.security.authorizer import AclOperation, Resource
+    from barnabas.security.principals import Principal
     from barnabas.server.api.dispatch import Route
 
 
 class Peer(Protocol):
     """The connection as handlers see it."""
 
-    principal: str
+    principal: "Principal"
     client_host: str
     listener_name: str
 
     def close(self) -> None:
         """Close the connection once earlier responses are sent; this request gets none."""
+        ...
+
+    def on_close(self, callback: Callable[[], object]) -> None:
+        """Call back once, when the connection has ended."""
         ...
 
 
@@ -27,7 +33,8 @@ class RequestContext(Generic[ServicesT]):
 
     `services` are the parts of the node that this family of handlers takes, one class for each
     family. `started_at` is when the handler began, in monotonic seconds. `client_id` may be None,
-    as clients may send null.
+    as clients may send null. `throttle_ms` is how long a quota holds the client back: the response
+    states it, and the connection is read no further for that long.
     """
 
     __slots__ = (
@@ -39,6 +46,7 @@ class RequestContext(Generic[ServicesT]):
         "route",
         "services",
         "started_at",
+        "throttle_ms",
         "version",
     )
 
@@ -59,6 +67,13 @@ class RequestContext(Generic[ServicesT]):
         self.client_id = client_id
         self.request = request
         self.started_at = 0.0
+        self.throttle_ms = 0
+
+    def may(self, operation: "AclOperation", resource: "Resource") -> bool:
+        """Return True when the client may do the operation."""
+        peer = self.connection
+        authorizer = self.route.authorizer
+        return authorizer.authorize(peer.principal, peer.client_host, operation, resource)
 
 
 AnyContext: TypeAlias = RequestContext[Any]

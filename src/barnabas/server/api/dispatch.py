@@ -12,6 +12,8 @@ from typing import Any, Final
 
 from barnabas.protocol.errors import ErrorCode, KafkaError, ProtocolError
 from barnabas.protocol.framing import encode_response, parse_request_header
+from barnabas.security.authorizer import AllowAll, Authorizer
+from barnabas.server.api.authorization import checked
 from barnabas.server.api.context import AnyContext, Peer, RequestContext
 from barnabas.server.api.registry import REGISTRY, ListenerKind, ServedApi
 
@@ -29,6 +31,7 @@ class Route:
     __slots__ = (
         "api",
         "api_key",
+        "authorizer",
         "decode",
         "error_places",
         "errors",
@@ -44,14 +47,20 @@ class Route:
     )
 
     def __init__(
-        self, line: ServedApi, listener: ListenerKind, version: int, services: Any
+        self,
+        line: ServedApi,
+        listener: ListenerKind,
+        version: int,
+        services: Any,
+        authorizer: Authorizer,
     ) -> None:
         api = self.api = line.api
         self.listener: ListenerKind = listener
         self.api_key: int = api.key
         self.name: str = api.name
         self.version = version
-        self.handler = line.handler()
+        self.authorizer = authorizer
+        self.handler = checked(line.handler(), line.authorization)
         self.services = services
         self.error_places = line.errors
         self.decode: Callable[[Any, int, int], tuple[Any, int]] = api.request_type.decode_from
@@ -69,9 +78,15 @@ class Dispatcher:
     """
 
     def __init__(
-        self, listener: ListenerKind, services: Mapping[str, object], *, slow_request_s: float
+        self,
+        listener: ListenerKind,
+        services: Mapping[str, object],
+        *,
+        slow_request_s: float,
+        authorizer: Authorizer | None = None,
     ) -> None:
         self._services = services
+        self._authorizer = authorizer or AllowAll()
         self.listener: ListenerKind = listener
         self.routes: dict[int, Route] = {}
         self._slow_request_s = slow_request_s
@@ -113,7 +128,9 @@ class Dispatcher:
         route = self.routes.get(packed)
         if route is None:
             services = self._services[line.family]
-            route = self.routes[packed] = Route(line, self.listener, version, services)
+            route = self.routes[packed] = Route(
+                line, self.listener, version, services, self._authorizer
+            )
         return route
 
     def encode(self, context: AnyContext, response: Any) -> list[Any]:
@@ -125,6 +142,8 @@ class Dispatcher:
         if failed:
             response = self._error_response(context, response)
         header_version, version = route.response_header_version, route.version
+        if context.throttle_ms:
+            response.throttle_time_ms = context.throttle_ms
         try:
             parts = encode_response(context.correlation_id, header_version, response, version)
         except Exception as error:

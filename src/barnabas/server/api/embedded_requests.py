@@ -4,6 +4,7 @@ The controller listener's dispatcher answers requests that a broker forwards (`h
 and this node's requests (`server.controller_channel.local_controller`) in this way.
 """
 
+from collections.abc import Callable
 from inspect import iscoroutine
 from time import monotonic
 from typing import Any, Final, cast
@@ -13,6 +14,7 @@ import attrs
 from barnabas.protocol.apis import API
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages_base import Message, Struct
+from barnabas.security.principals import Principal
 from barnabas.server.api.context import AnyContext
 from barnabas.server.api.dispatch import Dispatcher
 
@@ -24,13 +26,17 @@ _DESCRIBE_QUORUM: Final = 55
 class EmbeddedPeer:
     """The sender of an embedded request, as handlers see it (`context.Peer`)."""
 
-    principal: str
+    principal: Principal
     client_host: str
     listener_name: str
 
     def close(self) -> None:
         """Raise RuntimeError: the connection carries requests of other senders, too."""
         raise RuntimeError("a handler cannot close the connection of an embedded request")
+
+    def on_close(self, callback: Callable[[], object]) -> None:
+        """Raise RuntimeError: the sender's own connection is at another node."""
+        raise RuntimeError("an embedded request has no connection on this node")
 
 
 class NotControllerError(KafkaError):

@@ -13,6 +13,7 @@ from barnabas.protocol.framing import encode_request
 from barnabas.protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
 from barnabas.protocol.messages.principal import DefaultPrincipalData
 from barnabas.protocol.messages_base import Message
+from barnabas.security.principals import Principal
 from barnabas.server.api.context import AnyContext, Peer
 from barnabas.server.api.embedded_requests import EmbeddedPeer, decode_response
 
@@ -64,24 +65,27 @@ def sender_of(envelope: EnvelopeRequest, connection: Peer) -> EmbeddedPeer:
     )
 
 
-def _encode_principal(principal: str) -> bytes:
-    kind, _, name = principal.partition(":")
+def _encode_principal(principal: Principal) -> bytes:
     version = _PRINCIPAL_VERSIONS[-1]
-    data = DefaultPrincipalData(type=kind, name=name)
+    data = DefaultPrincipalData(
+        type=principal.type,
+        name=principal.name,
+        token_authenticated=principal.token_authenticated,
+    )
     return _PRINCIPAL_VERSION.pack(version) + data.encode(version)
 
 
-def _decode_principal(data: bytes | None) -> str:
+def _decode_principal(data: bytes | None) -> Principal:
     if data is None or len(data) < _PRINCIPAL_VERSION.size:
         raise _bad_principal()
     (version,) = _PRINCIPAL_VERSION.unpack_from(data)
     if version not in _PRINCIPAL_VERSIONS:
         raise _bad_principal()
     try:
-        principal = DefaultPrincipalData.decode(data[_PRINCIPAL_VERSION.size :], version)
+        found = DefaultPrincipalData.decode(data[_PRINCIPAL_VERSION.size :], version)
     except ProtocolError as error:
         raise _bad_principal() from error
-    return f"{principal.type}:{principal.name}"
+    return Principal(found.type, found.name, found.token_authenticated)
 
 
 def _bad_principal() -> KafkaError:

@@ -7,6 +7,7 @@ line gives:
 - the kinds of listener that answer it; the two kinds may have different handlers,
 - the handler: package, module and function below `handlers`. It is imported with the first request
   for it, so that a start imports no handler,
+- its authorization (`api.authorization`); an api without one cannot be registered,
 - `waits`: True when its time is waiting that the client requested, so it does not count as slow,
 - `errors`: where the response says that all of the request failed, if not only at its top level.
 """
@@ -19,6 +20,14 @@ import attrs
 
 from barnabas.protocol.apis import ApiKey, api_by_name
 from barnabas.protocol.errors import ErrorCode
+from barnabas.security.authorizer import AclOperation
+from barnabas.server.api.authorization import (
+    BY_CONTROLLER,
+    PER_RESOURCE,
+    UNRESTRICTED,
+    Authorization,
+    on_cluster,
+)
 from barnabas.server.api.error_places import AT_TOP_LEVEL, ErrorPlaces, in_items, items
 
 ListenerKind = Literal["broker", "controller"]
@@ -36,6 +45,7 @@ class ServedApi:
     api: ApiKey
     listeners: tuple[ListenerKind, ...]
     handler_path: str
+    authorization: Authorization
     waits: bool
     errors: ErrorPlaces
 
@@ -54,30 +64,37 @@ def _api(
     name: str,
     listeners: tuple[ListenerKind, ...],
     handler_path: str,
+    authorization: Authorization,
     *,
     waits: bool = False,
     errors: ErrorPlaces = AT_TOP_LEVEL,
 ) -> ServedApi:
-    return ServedApi(api_by_name(name), listeners, handler_path, waits, errors)
+    return ServedApi(api_by_name(name), listeners, handler_path, authorization, waits, errors)
 
 
 _BROKER: Final = ("broker",)
 _CONTROLLER: Final = ("controller",)
 _BOTH: Final = ("broker", "controller")
 
+_ALTER: Final = on_cluster(AclOperation.ALTER)
+_DESCRIBE: Final = on_cluster(AclOperation.DESCRIBE)
+_CLUSTER_ACTION: Final = on_cluster(AclOperation.CLUSTER_ACTION)
+
 _OPERATION_HANDLER: Final = "controller.operation_handler.answer_operation"
 
 
 def _operation(
     name: str,
+    authorization: Authorization,
     broker_handler_path: str = "admin.forwarding_handler.forward",
     *,
+    broker_authorization: Authorization = BY_CONTROLLER,
     errors: ErrorPlaces = AT_TOP_LEVEL,
 ) -> tuple[ServedApi, ServedApi]:
     """Return the lines of an operation that brokers forward and the controller answers."""
     return (
-        _api(name, _BROKER, broker_handler_path, errors=errors),
-        _api(name, _CONTROLLER, _OPERATION_HANDLER, errors=errors),
+        _api(name, _BROKER, broker_handler_path, broker_authorization, errors=errors),
+        _api(name, _CONTROLLER, _OPERATION_HANDLER, authorization, errors=errors),
     )
 
 
@@ -93,7 +110,7 @@ _RESOURCES = items("resources", "responses", "resource_type", "resource_name")
 
 SERVED: Final = (
     # Data
-    _api("Produce", _BROKER, "data.produce_handler.produce", errors=in_items(
+    _api("Produce", _BROKER, "data.produce_handler.produce", PER_RESOURCE, errors=in_items(
         (
             items("topic_data", "responses", "name", "topic_id"),
             items("partition_data", "partition_responses", "index"),
@@ -101,157 +118,185 @@ SERVED: Final = (
         # Java's idempotent producer gives up on -1 and loses its place (KAFKA-14034).
         unexpected=ErrorCode.KAFKA_STORAGE_ERROR,
     )),
-    _api("Fetch", _BROKER, "data.fetch_handler.fetch", waits=True, errors=_FETCHED),
-    _api("ListOffsets", _BROKER, "data.list_offsets_handler.list_offsets",
+    _api("Fetch", _BROKER, "data.fetch_handler.fetch", PER_RESOURCE, waits=True, errors=_FETCHED),
+    _api("ListOffsets", _BROKER, "data.list_offsets_handler.list_offsets", PER_RESOURCE,
          errors=in_items((_TOPICS, _PARTITIONS))),
-    _api("DeleteRecords", _BROKER, "data.delete_records_handler.delete_records",
+    _api("DeleteRecords", _BROKER, "data.delete_records_handler.delete_records", PER_RESOURCE,
          errors=in_items((_TOPICS, _PARTITIONS))),
     _api("OffsetForLeaderEpoch", _BROKER,
-         "data.offset_for_leader_epoch_handler.offset_for_leader_epoch", errors=in_items((
+         "data.offset_for_leader_epoch_handler.offset_for_leader_epoch",
+         PER_RESOURCE, errors=in_items((
         items("topics", "topics", "topic"),
         items("partitions", "partitions", "partition"),
     ))),
 
     # Metadata
-    _api("ApiVersions", _BOTH, "metadata.api_versions_handler.api_versions"),
-    _api("Metadata", _BROKER, "metadata.metadata_handler.metadata", errors=in_items(
+    _api("ApiVersions", _BOTH, "metadata.api_versions_handler.api_versions", UNRESTRICTED),
+    _api("Metadata", _BROKER, "metadata.metadata_handler.metadata", PER_RESOURCE, errors=in_items(
         (items("topics", "topics", "name", "topic_id"),), beside_top=True,
     )),
-    _api("DescribeCluster", _BROKER, "metadata.describe_cluster_handler.describe_brokers"),
-    _api("DescribeCluster", _CONTROLLER, "metadata.describe_cluster_handler.describe_controllers"),
+    _api("DescribeCluster", _BROKER, "metadata.describe_cluster_handler.describe_brokers",
+         UNRESTRICTED),
+    _api("DescribeCluster", _CONTROLLER, "metadata.describe_cluster_handler.describe_controllers",
+         _ALTER),
     _api("DescribeTopicPartitions", _BROKER,
-         "metadata.describe_cluster_handler.describe_topic_partitions",
+         "metadata.describe_cluster_handler.describe_topic_partitions", PER_RESOURCE,
          errors=in_items((_TOPICS,))),
 
     # Groups and their offsets
     _api("FindCoordinator", _BROKER, "groups.find_coordinator_handler.find_coordinator",
+         PER_RESOURCE,
          errors=in_items((items("coordinator_keys", "coordinators", "key"),))),
-    _api("JoinGroup", _BROKER, "groups.group_handlers.join_group", waits=True),
-    _api("SyncGroup", _BROKER, "groups.group_handlers.sync_group", waits=True),
-    _api("Heartbeat", _BROKER, "groups.group_handlers.heartbeat"),
-    _api("LeaveGroup", _BROKER, "groups.group_handlers.leave_group"),
-    _api("ListGroups", _BROKER, "groups.group_handlers.list_groups"),
-    _api("DescribeGroups", _BROKER, "groups.group_handlers.describe_groups",
+    _api("JoinGroup", _BROKER, "groups.group_handlers.join_group", PER_RESOURCE, waits=True),
+    _api("SyncGroup", _BROKER, "groups.group_handlers.sync_group", PER_RESOURCE, waits=True),
+    _api("Heartbeat", _BROKER, "groups.group_handlers.heartbeat", PER_RESOURCE),
+    _api("LeaveGroup", _BROKER, "groups.group_handlers.leave_group", PER_RESOURCE),
+    _api("ListGroups", _BROKER, "groups.group_handlers.list_groups", PER_RESOURCE),
+    _api("DescribeGroups", _BROKER, "groups.group_handlers.describe_groups", PER_RESOURCE,
          errors=in_items((items("groups", "groups", "group_id"),))),
-    _api("DeleteGroups", _BROKER, "groups.group_handlers.delete_groups",
+    _api("DeleteGroups", _BROKER, "groups.group_handlers.delete_groups", PER_RESOURCE,
          errors=in_items((items("groups_names", "results", "group_id"),))),
     _api("ConsumerGroupHeartbeat", _BROKER,
-         "groups.consumer_group_handlers.consumer_group_heartbeat"),
+         "groups.consumer_group_handlers.consumer_group_heartbeat", PER_RESOURCE),
     _api("ConsumerGroupDescribe", _BROKER,
-         "groups.consumer_group_handlers.consumer_group_describe",
+         "groups.consumer_group_handlers.consumer_group_describe", PER_RESOURCE,
          errors=in_items((items("group_ids", "groups", "group_id"),))),
     _api("ShareGroupDescribe", _BROKER, "groups.other_group_handlers.share_group_describe",
+         PER_RESOURCE,
          errors=in_items((items("group_ids", "groups", "group_id"),))),
     _api("StreamsGroupDescribe", _BROKER, "groups.other_group_handlers.streams_group_describe",
+         PER_RESOURCE,
          errors=in_items((items("group_ids", "groups", "group_id"),))),
-    _api("OffsetCommit", _BROKER, "groups.offset_handlers.offset_commit", errors=in_items(
+    _api("OffsetCommit", _BROKER, "groups.offset_handlers.offset_commit",
+         PER_RESOURCE, errors=in_items(
         (items("topics", "topics", "name", "topic_id"), _PARTITIONS),
     )),
-    _api("OffsetFetch", _BROKER, "groups.offset_handlers.offset_fetch", errors=in_items(
+    _api("OffsetFetch", _BROKER, "groups.offset_handlers.offset_fetch",
+         PER_RESOURCE, errors=in_items(
         (items("groups", "groups", "group_id"),),
         (_TOPICS, _INDEXES),  # version 1 has no other code
     )),
-    _api("OffsetDelete", _BROKER, "groups.offset_handlers.offset_delete"),
+    _api("OffsetDelete", _BROKER, "groups.offset_handlers.offset_delete", PER_RESOURCE),
 
     # Idempotent producers and transactions
-    _api("InitProducerId", _BROKER, "transactions.init_producer_id_handler.init_producer_id"),
+    _api("InitProducerId", _BROKER, "transactions.init_producer_id_handler.init_producer_id",
+         PER_RESOURCE),
     _api("AddPartitionsToTxn", _BROKER, "transactions.transaction_handlers.add_partitions_to_txn",
+         PER_RESOURCE,
          errors=in_items((
         items("v3_and_below_topics", "results_by_topic_v3_and_below", "name"),
         items("partitions", "results_by_partition", "partition_index"),
     ))),
-    _api("AddOffsetsToTxn", _BROKER, "transactions.transaction_handlers.add_offsets_to_txn"),
-    _api("EndTxn", _BROKER, "transactions.transaction_handlers.end_txn"),
+    _api("AddOffsetsToTxn", _BROKER, "transactions.transaction_handlers.add_offsets_to_txn",
+         PER_RESOURCE),
+    _api("EndTxn", _BROKER, "transactions.transaction_handlers.end_txn", PER_RESOURCE),
     _api("DescribeTransactions", _BROKER,
-         "transactions.transaction_handlers.describe_transactions", errors=in_items(
+         "transactions.transaction_handlers.describe_transactions", PER_RESOURCE, errors=in_items(
         (items("transactional_ids", "transaction_states", "transactional_id"),),
     )),
-    _api("ListTransactions", _BROKER, "transactions.transaction_handlers.list_transactions"),
+    _api("ListTransactions", _BROKER, "transactions.transaction_handlers.list_transactions",
+         PER_RESOURCE),
     _api("TxnOffsetCommit", _BROKER, "transactions.txn_offset_commit_handler.txn_offset_commit",
+         PER_RESOURCE,
          errors=in_items((_TOPICS, _PARTITIONS))),
     _api("WriteTxnMarkers", _BROKER, "transactions.producer_handlers.write_txn_markers",
+         on_cluster(AclOperation.ALTER, AclOperation.CLUSTER_ACTION),
          errors=in_items((items("markers", "markers", "producer_id"), _TOPICS, _INDEXES))),
     _api("DescribeProducers", _BROKER, "transactions.producer_handlers.describe_producers",
+         PER_RESOURCE,
          errors=in_items((_TOPICS, _INDEXES))),
 
     # Administration
-    *_operation("CreateTopics", errors=in_items((_TOPICS,))),
-    *_operation("DeleteTopics", errors=in_items(
+    *_operation("CreateTopics", PER_RESOURCE, errors=in_items((_TOPICS,))),
+    *_operation("DeleteTopics", PER_RESOURCE, errors=in_items(
         (items("topics", "responses", "name", "topic_id"),),
         (items("topic_names", "responses", "name"),),
     )),
-    *_operation("CreatePartitions", errors=in_items((items("topics", "results", "name"),))),
+    *_operation("CreatePartitions", PER_RESOURCE,
+                errors=in_items((items("topics", "results", "name"),))),
     _api("DescribeConfigs", _BOTH, "configs.describe_configs_handler.describe_configs",
+         PER_RESOURCE,
          errors=in_items((items("resources", "results", "resource_type", "resource_name"),))),
-    *_operation("AlterConfigs", "admin.alter_configs_handler.alter_configs",
-                errors=in_items((_RESOURCES,))),
-    *_operation("IncrementalAlterConfigs", "admin.alter_configs_handler.incremental_alter_configs",
-                errors=in_items((_RESOURCES,))),
-    _api("ListConfigResources", _BROKER, "configs.describe_configs_handler.list_config_resources"),
-    _api("DescribeLogDirs", _BROKER, "log_dirs.describe_log_dirs_handler.describe_log_dirs"),
+    *_operation("AlterConfigs", PER_RESOURCE, "admin.alter_configs_handler.alter_configs",
+                broker_authorization=PER_RESOURCE, errors=in_items((_RESOURCES,))),
+    *_operation("IncrementalAlterConfigs", PER_RESOURCE,
+                "admin.alter_configs_handler.incremental_alter_configs",
+                broker_authorization=PER_RESOURCE, errors=in_items((_RESOURCES,))),
+    _api("ListConfigResources", _BROKER, "configs.describe_configs_handler.list_config_resources",
+         on_cluster(AclOperation.DESCRIBE_CONFIGS)),
+    _api("DescribeLogDirs", _BROKER, "log_dirs.describe_log_dirs_handler.describe_log_dirs",
+         PER_RESOURCE),
     _api("AlterReplicaLogDirs", _BROKER,
-         "log_dirs.alter_replica_log_dirs_handler.alter_replica_log_dirs", errors=in_items((
+         "log_dirs.alter_replica_log_dirs_handler.alter_replica_log_dirs", _ALTER, errors=in_items((
         items("dirs", ""),  # the request lists directories, the response topics
         items("topics", "results", topic_name="name"),
         _PARTITIONS,
     ))),
-    *_operation("ElectLeaders", errors=in_items(
+    *_operation("ElectLeaders", _ALTER, errors=in_items(
         (
             items("topic_partitions", "replica_election_results", "topic"),
             items("partitions", "partition_result", "partition_id"),
         ),
         beside_top=True,
     )),
-    *_operation("AlterPartitionReassignments", errors=in_items(
+    *_operation("AlterPartitionReassignments", _ALTER, errors=in_items(
         (items("topics", "responses", "name"), _PARTITIONS), beside_top=True,
     )),
-    *_operation("ListPartitionReassignments"),
-    *_operation("UpdateFeatures"),
+    *_operation("ListPartitionReassignments", _DESCRIBE),
+    *_operation("UpdateFeatures", _ALTER),
 
     # Brokers and controllers
-    _api("BrokerRegistration", _CONTROLLER, _OPERATION_HANDLER),
-    _api("BrokerHeartbeat", _CONTROLLER, _OPERATION_HANDLER),
-    _api("AllocateProducerIds", _CONTROLLER, _OPERATION_HANDLER),
-    _api("ControllerRegistration", _CONTROLLER, _OPERATION_HANDLER),
-    _api("AssignReplicasToDirs", _CONTROLLER, _OPERATION_HANDLER),
-    _api("Envelope", _CONTROLLER, "envelope.envelope_handler.envelope", waits=True),
-    _api("AlterPartition", _CONTROLLER, _OPERATION_HANDLER),
-    *_operation("UnregisterBroker"),
+    _api("BrokerRegistration", _CONTROLLER, _OPERATION_HANDLER, _CLUSTER_ACTION),
+    _api("BrokerHeartbeat", _CONTROLLER, _OPERATION_HANDLER, _CLUSTER_ACTION),
+    _api("AllocateProducerIds", _CONTROLLER, _OPERATION_HANDLER, _CLUSTER_ACTION),
+    _api("ControllerRegistration", _CONTROLLER, _OPERATION_HANDLER, _CLUSTER_ACTION),
+    _api("AssignReplicasToDirs", _CONTROLLER, _OPERATION_HANDLER, _CLUSTER_ACTION),
+    _api("Envelope", _CONTROLLER, "envelope.envelope_handler.envelope",
+         _CLUSTER_ACTION, waits=True),
+    _api("AlterPartition", _CONTROLLER, _OPERATION_HANDLER, _CLUSTER_ACTION),
+    *_operation("UnregisterBroker", _ALTER),
 
     # The metadata quorum
-    _api("Fetch", _CONTROLLER, "controller.raft_handlers.fetch", waits=True, errors=_FETCHED),
-    _api("Vote", _CONTROLLER, "controller.raft_handlers.vote"),
-    _api("BeginQuorumEpoch", _CONTROLLER, "controller.raft_handlers.begin_quorum_epoch"),
-    _api("EndQuorumEpoch", _CONTROLLER, "controller.raft_handlers.end_quorum_epoch"),
-    _api("AddRaftVoter", _BROKER, "admin.forwarding_handler.forward"),
-    _api("AddRaftVoter", _CONTROLLER, "controller.voter_handlers.add_raft_voter"),
-    _api("RemoveRaftVoter", _BROKER, "admin.forwarding_handler.forward"),
-    _api("RemoveRaftVoter", _CONTROLLER, "controller.voter_handlers.remove_raft_voter"),
-    _api("UpdateRaftVoter", _CONTROLLER, "controller.voter_handlers.update_raft_voter"),
-    _api("FetchSnapshot", _CONTROLLER, "controller.raft_handlers.fetch_snapshot"),
-    _api("DescribeQuorum", _BROKER, "admin.forwarding_handler.forward"),
-    _api("DescribeQuorum", _CONTROLLER, "controller.describe_quorum_handler.describe_quorum"),
+    _api("Fetch", _CONTROLLER, "controller.raft_handlers.fetch",
+         _CLUSTER_ACTION, waits=True, errors=_FETCHED),
+    _api("Vote", _CONTROLLER, "controller.raft_handlers.vote", _CLUSTER_ACTION),
+    _api("BeginQuorumEpoch", _CONTROLLER, "controller.raft_handlers.begin_quorum_epoch",
+         _CLUSTER_ACTION),
+    _api("EndQuorumEpoch", _CONTROLLER, "controller.raft_handlers.end_quorum_epoch",
+         _CLUSTER_ACTION),
+    _api("AddRaftVoter", _BROKER, "admin.forwarding_handler.forward", BY_CONTROLLER),
+    _api("AddRaftVoter", _CONTROLLER, "controller.voter_handlers.add_raft_voter", _ALTER),
+    _api("RemoveRaftVoter", _BROKER, "admin.forwarding_handler.forward", BY_CONTROLLER),
+    _api("RemoveRaftVoter", _CONTROLLER, "controller.voter_handlers.remove_raft_voter", _ALTER),
+    _api("UpdateRaftVoter", _CONTROLLER, "controller.voter_handlers.update_raft_voter",
+         _CLUSTER_ACTION),
+    _api("FetchSnapshot", _CONTROLLER, "controller.raft_handlers.fetch_snapshot", _CLUSTER_ACTION),
+    _api("DescribeQuorum", _BROKER, "admin.forwarding_handler.forward", BY_CONTROLLER),
+    _api("DescribeQuorum", _CONTROLLER, "controller.describe_quorum_handler.describe_quorum",
+         _DESCRIBE),
 
     # Security
-    _api("SaslHandshake", _BOTH, "security.sasl_handlers.sasl_handshake"),
-    _api("SaslAuthenticate", _BOTH, "security.sasl_handlers.sasl_authenticate"),
+    _api("SaslHandshake", _BOTH, "security.sasl_handlers.sasl_handshake", UNRESTRICTED),
+    _api("SaslAuthenticate", _BOTH, "security.sasl_handlers.sasl_authenticate", UNRESTRICTED),
     _api("CreateDelegationToken", _BOTH,
-         "security.delegation_token_handlers.create_delegation_token"),
+         "security.delegation_token_handlers.create_delegation_token", PER_RESOURCE),
     _api("RenewDelegationToken", _BOTH,
-         "security.delegation_token_handlers.renew_delegation_token"),
+         "security.delegation_token_handlers.renew_delegation_token", UNRESTRICTED),
     _api("ExpireDelegationToken", _BOTH,
-         "security.delegation_token_handlers.expire_delegation_token"),
+         "security.delegation_token_handlers.expire_delegation_token", UNRESTRICTED),
     _api("DescribeDelegationToken", _BROKER,
-         "security.delegation_token_handlers.describe_delegation_token"),
-    _api("DescribeClientQuotas", _BROKER, "security.client_quota_handlers.describe_client_quotas"),
+         "security.delegation_token_handlers.describe_delegation_token", PER_RESOURCE),
+    _api("DescribeClientQuotas", _BROKER, "security.client_quota_handlers.describe_client_quotas",
+         on_cluster(AclOperation.DESCRIBE_CONFIGS)),
     _api("AlterClientQuotas", _BOTH, "security.client_quota_handlers.alter_client_quotas",
+         on_cluster(AclOperation.ALTER_CONFIGS),
          errors=in_items((items("entries", "entries"),))),
     _api("DescribeUserScramCredentials", _BROKER,
-         "security.scram_handlers.describe_user_scram_credentials"),
-    _api("DescribeAcls", _BOTH, "security.acl_handlers.describe_acls"),
-    _api("CreateAcls", _BOTH, "security.acl_handlers.create_acls",
+         "security.scram_handlers.describe_user_scram_credentials", _DESCRIBE),
+    _api("DescribeAcls", _BOTH, "security.acl_handlers.describe_acls", _DESCRIBE),
+    _api("CreateAcls", _BOTH, "security.acl_handlers.create_acls", _ALTER,
          errors=in_items((items("creations", "results"),))),
-    _api("DeleteAcls", _BOTH, "security.acl_handlers.delete_acls",
+    _api("DeleteAcls", _BOTH, "security.acl_handlers.delete_acls", _ALTER,
          errors=in_items((items("filters", "filter_results"),))),
 )  # fmt: skip
 

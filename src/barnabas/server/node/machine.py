@@ -17,7 +17,7 @@ from barnabas.server.api.registry import ListenerKind
 from barnabas.server.node.data_directories import open_data
 from barnabas.server.storage.disk_threads import DiskThreads
 from barnabas.server.transport.acceptor import Limits, Listener, Transport, bind
-from barnabas.server.transport.sending import read_ahead
+from barnabas.sockets.file_ranges import read_ahead
 
 if TYPE_CHECKING:
     from barnabas.log import LogManager

@@ -9,19 +9,22 @@ import errno
 import logging
 import socket
 from collections import deque
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from time import monotonic
 from types import CoroutineType
 from typing import TYPE_CHECKING, Any, cast
 
 import trio
-from trio.lowlevel import checkpoint, notify_closing, wait_readable
+from trio.lowlevel import checkpoint
 
 from barnabas.protocol.errors import ProtocolError
+from barnabas.security.principals import ANONYMOUS, Principal
 from barnabas.server.api.context import AnyContext, Deferred
 from barnabas.server.api.dispatch import Dispatcher
 from barnabas.server.transport.frame_splitter import FrameReader
-from barnabas.server.transport.sending import inlined, send, send_now
+from barnabas.sockets.byte_stream import ByteStream
+from barnabas.sockets.file_ranges import inlined
+from barnabas.sockets.socket_stream import SocketStream
 
 if TYPE_CHECKING:
     from barnabas.server.transport.acceptor import Listener, Transport
@@ -56,6 +59,8 @@ class Connection:
     __slots__ = (
         "_discarding",
         "_drained",
+        "_muted_until_s",
+        "_on_close",
         "_out",
         "_out_bytes",
         "_queue",
@@ -66,6 +71,7 @@ class Connection:
         "closing",
         "deferred",
         "dispatcher",
+        "fd",
         "handling",
         "hung_up",
         "last_active_s",
@@ -74,7 +80,7 @@ class Connection:
         "principal",
         "reader",
         "scope",
-        "sock",
+        "stream",
         "transport",
         "watched",
     )
@@ -85,9 +91,10 @@ class Connection:
         self.transport = transport
         self.dispatcher: Dispatcher = transport.dispatchers[listener.kind]
         self.listener_name: str = listener.name
-        self.principal = "User:ANONYMOUS"
+        self.principal: Principal = ANONYMOUS
         self.client_host = client_host
-        self.sock = sock
+        self.fd = sock.fileno()
+        self.stream: ByteStream = SocketStream(sock, transport.read_ahead)
         self.reader = FrameReader(transport.limits.request_bytes_max)
         self.scope = trio.CancelScope()
         self.closing = False  # no further request is started
@@ -105,6 +112,8 @@ class Connection:
         self._sending = False
         self._sent: trio.Event | None = None
         self._waiting: trio.CancelScope | None = None  # of the handler being awaited
+        self._muted_until_s = 0.0  # in monotonic seconds: nothing is read or handled before
+        self._on_close: tuple[Callable[[], object], ...] = ()
 
     @property
     def idle(self) -> bool:
@@ -115,6 +124,10 @@ class Connection:
     def close(self) -> None:
         """Close once earlier responses are sent, without a response to this request."""
         self.closing = self._discarding = True
+
+    def on_close(self, callback: Callable[[], object]) -> None:
+        """Call back once, when the connection has ended."""
+        self._on_close += (callback,)
 
     def finish(self) -> None:
         """Close once the requests in progress are answered; at once when there are none.
@@ -159,9 +172,9 @@ class Connection:
     def _release(self) -> None:
         self._forget_queue()
         self.transport.forget(self)
-        if self._sending:
-            notify_closing(self.sock)
-        self.sock.close()
+        self.stream.close()
+        for callback in self._on_close:
+            callback()
 
     def _forget_queue(self) -> None:
         for _, response in self._queue:
@@ -178,15 +191,15 @@ class Connection:
         )
 
     async def _serve(self) -> None:
-        reader, sock, scratch = self.reader, self.sock, self.transport.scratch
-        fd = sock.fileno()
+        reader, stream, scratch = self.reader, self.stream, self.transport.scratch
+        receive_into = stream.receive_into
         turns = _TURNS_MAX
         while True:
             if turns >= _TURNS_MAX:
                 turns = 0
-                await wait_readable(fd)
+                await stream.wait_readable()
             try:
-                count = reader.receive(sock, scratch)
+                count = reader.receive(receive_into, scratch)
             except BlockingIOError:
                 turns = _TURNS_MAX
                 continue
@@ -197,6 +210,8 @@ class Connection:
             if frames:
                 reader.frames = []
                 await self._handle_frames(frames)
+                if self._muted_until_s:
+                    await self._unmuted()
             if self.closing:
                 return await self._drain()
             if reader.error is not None:
@@ -256,13 +271,15 @@ class Connection:
     def _send_now(self) -> None:
         """Send as much as the socket accepts at once."""
         if self._out and not self._sending:
-            self._out = send_now(self.sock, self._out)
+            self._out = self.stream.send_now(self._out)
 
     async def _handle(self, context: AnyContext) -> None:
         if self._queue and (context.api_key != _PRODUCE or len(self._queue) >= _DEFERRED_MAX):
             self._encode_resolved()
             if self._queue:
                 await self._drain()
+        if self._muted_until_s:
+            await self._unmuted()
         context.started_at = monotonic()
         try:
             response = context.route.handler(context, context.request)
@@ -275,11 +292,29 @@ class Connection:
         except Exception as error:
             response = error
         if response is None or self._discarding:
+            self._mute(context.throttle_ms)
             self.dispatcher.count(context)
             return
         if type(response) is Deferred and not response.resolved:
             response.when_resolved(self._send_resolved)
         self._queue.append((context, response))
+        if context.throttle_ms:
+            self._encode_resolved()  # which mutes the connection before its next request
+
+    def _mute(self, throttle_ms: int) -> None:
+        """Read and handle nothing for a time: a quota holds the client back."""
+        if throttle_ms:
+            self._muted_until_s = max(self._muted_until_s, monotonic() + throttle_ms / 1000)
+
+    async def _unmuted(self) -> None:
+        """Send what is due, then wait until no quota holds the client back."""
+        self._encode_resolved()
+        await self._flush()
+        muted_until_s = self._muted_until_s
+        await trio.sleep(max(muted_until_s - monotonic(), 0))
+        if self._muted_until_s > muted_until_s:  # a deferred response extended the time
+            await self._unmuted()
+        self._muted_until_s = 0.0
 
     async def _awaited(self, response: Coroutine[Any, Any, Any], *, waits: bool) -> Any:
         """Return an asynchronous handler's result, None when it ends as the peer has closed."""
@@ -315,7 +350,7 @@ class Connection:
         if self._sending or not self._out:
             return
         try:
-            self._out = send_now(self.sock, self._out)
+            self._out = self.stream.send_now(self._out)
         except OSError:
             self.scope.cancel()
             return
@@ -340,6 +375,8 @@ class Connection:
             except ProtocolError:
                 self._forget_queue()  # later requests must not be answered either
                 raise
+            if context.throttle_ms:
+                self._mute(context.throttle_ms)
             if len(parts) == 1:
                 out.append(parts[0])
                 self._out_bytes += len(parts[0])
@@ -375,7 +412,7 @@ class Connection:
         try:
             while self._out:
                 out, self._out, self._out_bytes = self._out, [], 0
-                await send(self.sock, out, self.transport.read_ahead)
+                await self.stream.send(out)
         finally:
             self._sending = False
             if self._sent is not None:

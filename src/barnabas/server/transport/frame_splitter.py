@@ -5,10 +5,10 @@ out, so that no connection sees the bytes of another. The rest of a large frame 
 into the frame's buffer, which grows with the received bytes.
 """
 
-import socket
 from struct import Struct
 
 from barnabas.protocol.errors import ProtocolError
+from barnabas.sockets.byte_stream import ReceiveInto
 
 SCRATCH_BYTES = 128 * 1024
 # From this number of missing bytes on, a frame is received into its own buffer instead of the
@@ -44,20 +44,20 @@ class FrameReader:
         """True when a frame is partly received."""
         return self._frame is not None or bool(self._head)
 
-    def receive(self, sock: socket.socket, scratch: memoryview) -> int:
+    def receive(self, receive_into: ReceiveInto, scratch: memoryview) -> int:
         """Receive once, into `frames` and the frame in progress; return the number of bytes, 0 at
         the end.
 
         Raises BlockingIOError when no bytes are available, OSError when the connection broke.
         """
         if self._missing >= _DIRECT_BYTES_MIN and self._filled >= _ARRIVED_BYTES_MIN:
-            return self._receive_into_frame(sock)
-        count = sock.recv_into(scratch)
+            return self._receive_into_frame(receive_into)
+        count = receive_into(scratch)
         if count:
             self._cut(scratch, count)
         return count
 
-    def _receive_into_frame(self, sock: socket.socket) -> int:
+    def _receive_into_frame(self, receive_into: ReceiveInto) -> int:
         frame = self._frame
         if frame is None:
             raise RuntimeError("no frame is partly received")
@@ -66,7 +66,7 @@ class FrameReader:
             room = min(self._missing, filled, len(_ZEROS))
             frame += _ZEROS[:room]
         with memoryview(frame) as whole, whole[filled:] as room_left:
-            count = sock.recv_into(room_left)
+            count = receive_into(room_left)
         self._filled = filled + count
         self._missing -= count
         if not self._missing:

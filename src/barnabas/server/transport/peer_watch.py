@@ -28,14 +28,14 @@ class PeerWatch:
             connection.peer_hung_up(reset=False)
         elif not connection.watched and self._epoll is not None:
             connection.watched = True
-            fd = connection.sock.fileno()
+            fd = connection.fd
             self._watched[fd] = connection
             self._epoll.register(fd, select.EPOLLRDHUP | select.EPOLLONESHOT)
 
     def forget(self, connection: "Connection") -> None:
         """Remove a connection; must be called before its socket closes."""
         if connection.watched and self._epoll is not None and not self._epoll.closed:
-            fd = connection.sock.fileno()
+            fd = connection.fd
             del self._watched[fd]
             self._epoll.unregister(fd)
             connection.watched = False

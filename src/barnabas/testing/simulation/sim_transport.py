@@ -5,7 +5,7 @@ of a connection are handled one at a time; only Produce may start while earlier 
 """
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from inspect import iscoroutine
 from ipaddress import IPv4Address
 from struct import Struct
@@ -21,6 +21,7 @@ from barnabas.protocol.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
+from barnabas.security.principals import ANONYMOUS
 from barnabas.server.api.context import AnyContext, Deferred
 from barnabas.server.api.dispatch import API_VERSIONS, Dispatcher
 from barnabas.server.api.registry import ListenerKind
@@ -119,7 +120,7 @@ class SimConnection:
     """One connection of a client or of another node (`context.Peer`)."""
 
     def __init__(self, transport: SimTransport, listener: SimListener, stream: SimStream) -> None:
-        self.principal = "User:ANONYMOUS"
+        self.principal = ANONYMOUS
         self.client_host = str(IPv4Address(_FIRST_HOST + stream.peer.process.node_id))
         self.listener_name = listener.name
         self.scope = tasks.cancel_scope()
@@ -132,6 +133,11 @@ class SimConnection:
         self._is_closing = False
         self._is_discarding = False
         self._handled: AnyContext | None = None
+        self._on_close: tuple[Callable[[], object], ...] = ()
+
+    def on_close(self, callback: Callable[[], object]) -> None:
+        """Call back once, when the connection has ended."""
+        self._on_close += (callback,)
 
     def close(self) -> None:
         """Close once earlier responses are sent, without a response to this request."""
@@ -155,6 +161,8 @@ class SimConnection:
             self._forget_queue()
             self._transport.forget(self)
             self._stream.close()
+            for callback in self._on_close:
+                callback()
 
     def _forget_queue(self) -> None:
         for _, response in self._queue:

@@ -31,7 +31,7 @@ from barnabas.server.replication.fetch_sessions import (
     Watch,
     next_epoch,
 )
-from barnabas.server.transport.sending import INLINE_BYTES_MAX, read_if_cached
+from barnabas.sockets.file_ranges import INLINE_BYTES_MAX, read_if_cached
 
 if TYPE_CHECKING:
     from barnabas.cluster.replication import Partition

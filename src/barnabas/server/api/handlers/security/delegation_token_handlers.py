@@ -31,7 +31,8 @@ def create_delegation_token(
     context: AnyContext, _request: CreateDelegationTokenRequest
 ) -> CreateDelegationTokenResponse:
     """Refuse; the response names the client as owner and requester."""
-    kind, _, name = context.connection.principal.partition(":")
+    principal = context.connection.principal
+    kind, name = principal.type, principal.name
     return CreateDelegationTokenResponse(
         error_code=_NOT_ALLOWED,
         principal_type=kind,
