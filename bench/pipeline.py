@@ -38,6 +38,7 @@ from bench.pipeline_connectors import (
 from bench.pipeline_contenders import (
     ConnectJava,
     EngineProcess,
+    FormatProcess,
     LineProcess,
     OurWorker,
     SparkProcess,
@@ -152,6 +153,8 @@ def rows() -> dict[str, dict[str, Measurement]]:
         "copy of a topic, exactly once, 100 B": _of_copies(partial(throughput, "copy")),
         f"word count, {WORDS:,} keys": _of_lines(partial(throughput, "count")),
         "latency of a copy, exactly once": _of_copies(latency),
+        "sink of a plain Spark job, 100 B": _of_formats(partial(throughput, "copy")),
+        "latency of a plain Spark job": _of_formats(latency),
         "file source, 100 B": _of_workers(partial(connector, file_source)),
         "file sink, 100 B": _of_workers(partial(connector, file_sink)),
         "JDBC sink, upserts in PostgreSQL": pipeline_jdbc.measurements(),
@@ -162,6 +165,11 @@ def rows() -> dict[str, dict[str, Measurement]]:
 def _of_copies(run: Callable[[type[LineProcess], str, int], Figures]) -> dict[str, Measurement]:
     """Spark's own sink, which copies at least once, is beside the others."""
     return {**_of_lines(run), SparkProcess.name: partial(run, SparkProcess)}
+
+
+def _of_formats(run: Callable[[type[LineProcess], str, int], Figures]) -> dict[str, Measurement]:
+    """One program of a user with either sink: ours exactly once, Spark's at least once."""
+    return {"barnabas": partial(run, FormatProcess), SparkProcess.name: partial(run, SparkProcess)}
 
 
 def _of_lines(run: Callable[[type[LineProcess], str, int], Figures]) -> dict[str, Measurement]:

@@ -130,9 +130,18 @@ class SparkProcess(LineProcess):
 
     name = "Spark's own sink"
     commits = False
+    format = "kafka"
 
     def command(self) -> list[str]:
-        return [sys.executable, "-m", "bench.pipeline_spark", self.bootstrap, str(self.directory)]
+        program = [sys.executable, "-m", "bench.pipeline_spark"]
+        return [*program, self.bootstrap, str(self.directory), self.format]
+
+
+class FormatProcess(SparkProcess):
+    """The same program with the sink of `barnabas.spark`: exactly once."""
+
+    name = "barnabas.spark"
+    format = "barnabas"
 
 
 class StreamsProcess(LineProcess):

@@ -1,12 +1,14 @@
-"""A process with plain PySpark: `python -m bench.pipeline_spark BOOTSTRAP DIRECTORY`.
+"""A process with plain PySpark: `python -m bench.pipeline_spark BOOTSTRAP DIRECTORY FORMAT`.
 
-It starts a query for each line of input, `copy SOURCE TARGET`, and ends with the input.
+It starts a query for each line of input, `copy SOURCE TARGET`, which writes with Spark's own sink
+(`kafka`) or with that of `barnabas.spark` (`barnabas`). It ends with the input.
 """
 
 import os
 import sys
 from pathlib import Path
 
+import barnabas.spark
 from compat_tests import spark
 
 _SETTINGS = {
@@ -17,7 +19,7 @@ _SETTINGS = {
 
 
 def main() -> int:
-    bootstrap, directory = sys.argv[1], Path(sys.argv[2])
+    bootstrap, directory, written = sys.argv[1], Path(sys.argv[2]), sys.argv[3]
     os.environ.update(spark.environment())
     from pyspark.sql import SparkSession
 
@@ -25,6 +27,7 @@ def main() -> int:
     for name, value in _SETTINGS.items():
         builder = builder.config(name, value)
     session = builder.getOrCreate()
+    barnabas.spark.register(session)
     for line in sys.stdin:
         _, source, target = line.split()
         rows = (
@@ -36,9 +39,10 @@ def main() -> int:
         )
         (
             rows.select("key", "value")
-            .writeStream.format("kafka")
+            .writeStream.format(written)
             .option("kafka.bootstrap.servers", bootstrap)
             .option("topic", target)
+            .options(**({"name": source} if written == "barnabas" else {}))
             .option("checkpointLocation", str(directory / f"checkpoint-{source}"))
             .start()
         )

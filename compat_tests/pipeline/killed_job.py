@@ -65,7 +65,13 @@ class Load:
 class DriverProcess:
     """The process with the Spark driver, started again after each kill."""
 
-    def __init__(self, directory: Path, settings: dict[str, Any]) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        settings: dict[str, Any],
+        module: str = "compat_tests.pipeline.job_driver",
+    ) -> None:
+        self._module = module
         self.points = directory / "points"
         self.points.mkdir(exist_ok=True)
         self.log = directory / "driver.log"
@@ -83,7 +89,7 @@ class DriverProcess:
 
     def start(self) -> None:
         self._seen = self.log.stat().st_size if self.log.exists() else 0
-        command = [sys.executable, "-m", "compat_tests.pipeline.job_driver"]
+        command = [sys.executable, "-m", self._module]
         environment = {**os.environ, "BARNABAS_POINTS": str(self.points)}
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
@@ -104,9 +110,10 @@ class DriverProcess:
 
     def wait_for_progress(self, records: int = 1) -> None:
         """Wait until the running process has taken records."""
-        wait_until(lambda: self._newest_records() >= records, "progress", self)
+        wait_until(lambda: self.newest_records() >= records, "progress", self)
 
-    def _newest_records(self) -> int:
+    def newest_records(self) -> int:
+        """Return how many records the running process has taken."""
         progress = self.events("progress")
         return progress[-1]["records"] if progress else 0
 

@@ -12,7 +12,7 @@ import attrs
 import click
 
 import barnabas.testing
-from barnabas import streams
+from barnabas import spark, streams
 from barnabas.cli.main import cli
 from barnabas.config import BROKER_PROPERTIES, TOPIC_PROPERTIES
 from barnabas.config.properties.client_metrics_properties import CLIENT_METRICS_PROPERTIES
@@ -74,7 +74,7 @@ def testing() -> Iterator[tuple[str, list[str]]]:
 
 
 def streaming() -> Iterator[tuple[str, list[str]]]:
-    """Yield each public name of `barnabas.streams` with its public members."""
+    """Yield the public names for Spark, those of `barnabas.streams` with their public members."""
     for name in streams.__all__:
         found = getattr(streams, name)
         is_serde = inspect.isclass(found) and issubclass(found, streams.Serde)
@@ -84,6 +84,8 @@ def streaming() -> Iterator[tuple[str, list[str]]]:
         else:
             members = [each for each in _members(found) if each not in _INTERNAL_NAMES]
         yield f"barnabas.streams.{name}", members
+    for name in spark.__all__:
+        yield f"barnabas.spark.{name}", []
 
 
 def _members(found: Any) -> list[str]:

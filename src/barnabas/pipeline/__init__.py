@@ -10,6 +10,7 @@ imports it.
     delivery    exactly-once deliveries: plans of jobs, and what runs in Spark's tasks
     spark       the engine: one Spark session
     streams     operators of stream processing, as kernels and as DataFrames
+    sink        the format `barnabas` for Spark programs of users
     jobs        the supervisor (sans-I/O), the store in Connect's three topics, the runner (trio)
 
 How data passes: a request (`connect`) changes the store (`jobs`), the supervisor compares the store

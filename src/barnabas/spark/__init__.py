@@ -16,7 +16,7 @@ docs/spark-sink.md is the guide. It needs `pip install 'barnabas[spark]'`, in th
 Python environment of the executors.
 """
 
-from barnabas.pipeline.sink.kafka_data_source import register
+from barnabas.pipeline.sink.format_registration import register
 from barnabas.pipeline.sink.sink_errors import SinkColumnError, SinkError, SinkOptionError
 
 __all__ = ["SinkColumnError", "SinkError", "SinkOptionError", "register"]

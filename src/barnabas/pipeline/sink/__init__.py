@@ -8,6 +8,7 @@ all tasks have ended, the driver writes the batch with its transactions to the t
 and ends them (`batch_commits`). That record is the one place where a batch is decided: a driver
 that starts ends the transactions of the last record first, and tasks skip a batch that is complete.
 
+    format_registration  registers the format in a session
     kafka_data_source    the classes that Spark calls
     sink_options         options of a writer (pure)
     sink_columns         columns of its rows (pure)

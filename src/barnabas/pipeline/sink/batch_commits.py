@@ -75,7 +75,7 @@ class BatchCommits:
         """Abort the transactions of a batch that failed, unless it is decided. Raises SinkError."""
         if not prepared:
             return
-        self.topic.unlock()
+        self.topic.lock()  # a decision that a killed process has sent is visible then
         last = self.topic.newest()
         if last is not None and last.batch == batch and last.prepared:
             return

@@ -61,16 +61,23 @@ class CommitsTopic:
                 producer.produce(self.name, record.encode(), self.name.encode(), 0, 0, None)
                 producer.commit()
             except FencedError:
-                self.unlock()
+                self._unlock()
             except (AbortableError, TaskFailureError) as error:
-                self.unlock()
+                self._unlock()
                 raise SinkError(f"topic {self.name} cannot be written: {_text(error)}") from error
             else:
                 return record
         raise SinkError(f"other drivers write topic {self.name} all the time: each needs a `name`")
 
-    def unlock(self) -> None:
-        """Forget the producer: what it has sent is committed or aborted before the next one."""
+    def lock(self) -> None:
+        """Fence other writers: what they sent is committed or aborted then. Raises SinkError."""
+        self._unlock()
+        try:
+            self._locked()
+        except (AbortableError, FencedError, TaskFailureError) as error:
+            raise SinkError(f"topic {self.name} cannot be written: {_text(error)}") from error
+
+    def _unlock(self) -> None:
         producer, self._producer = self._producer, None
         if producer is not None:
             abandon(producer)
@@ -123,5 +130,5 @@ class CommitsTopic:
         raise SinkError(f"topic {self.name} was not read within {_TIMEOUT_S:.0f} s")
 
 
-def _text(error: AbortableError | TaskFailureError) -> str:
+def _text(error: Exception) -> str:
     return error.failure.message if isinstance(error, TaskFailureError) else str(error)

@@ -13,7 +13,7 @@ import attrs
 from confluent_kafka import KafkaException, Producer
 
 from barnabas.pipeline.delivery.driver.cluster_state import ClusterState
-from barnabas.pipeline.delivery.driver.spark_library import SparkSession, pyspark
+from barnabas.pipeline.delivery.driver.spark_library import pyspark
 from barnabas.pipeline.delivery.writing.record_producer import QUIET
 from barnabas.pipeline.sink import batch_commits, commit_record, prepared_rows, sink_columns
 from barnabas.pipeline.sink import sink_options as options_of
@@ -28,11 +28,10 @@ NAME: Final = "barnabas"
 _datasource: Final[Any] = pyspark("sql.datasource")
 
 
-def register(spark: SparkSession) -> None:
-    """Register the format `barnabas` in a Spark session."""
-    # Spark sends the class by value to its processes, with the id of this driver.
-    members = {"driver": os.urandom(8).hex()}
-    spark.dataSource.register(type("BarnabasDataSource", (KafkaDataSource,), members))
+def source_of_driver() -> type:
+    """Return the class to register in a session."""
+    # A class that is made here is sent by value to Spark's processes, with the id of this driver.
+    return type("BarnabasDataSource", (KafkaDataSource,), {"driver": os.urandom(8).hex()})
 
 
 class KafkaDataSource(_datasource.DataSource):

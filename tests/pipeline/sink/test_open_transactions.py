@@ -1,0 +1,166 @@
+"""Transactions that tasks leave open, ended by another process, against a node."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+pa: Any = pytest.importorskip("pyarrow")
+
+from confluent_kafka import Consumer, KafkaError, TopicPartition  # noqa: E402
+from confluent_kafka.admin import AdminClient  # noqa: E402
+from confluent_kafka.cimpl import NewTopic  # noqa: E402
+
+from barnabas.pipeline.delivery.writing.record_producer import FencedError  # noqa: E402
+from barnabas.pipeline.sink import commit_record, prepared_rows  # noqa: E402
+from barnabas.pipeline.sink.commit_record import (  # noqa: E402
+    CommitRecord,
+    PreparedTransaction,
+)
+from barnabas.pipeline.sink.commits_topic import CommitsTopic  # noqa: E402
+from barnabas.pipeline.sink.sink_errors import SinkError  # noqa: E402
+from barnabas.pipeline.sink.sink_options import SinkOptions  # noqa: E402
+from barnabas.pipeline.sink.transaction_control import TransactionControl  # noqa: E402
+from barnabas.testing import Node  # noqa: E402
+
+TIMEOUT_MS = 60_000
+
+
+@pytest.fixture(scope="module")
+def node() -> Iterator[Node]:
+    with Node() as found:
+        yield found
+
+
+@pytest.fixture
+def topic(node: Node, request: pytest.FixtureRequest) -> str:
+    name = f"t{abs(hash(request.node.name))}"
+    admin = AdminClient({"bootstrap.servers": node.bootstrap})
+    admin.create_topics([NewTopic(name, 1, 1)])[name].result(60)
+    return name
+
+
+def options(node: Node) -> SinkOptions:
+    return SinkOptions(node.bootstrap, None, "q", {})
+
+
+def control(node: Node) -> TransactionControl:
+    return TransactionControl(options(node).client)
+
+
+def prepared(node: Node, topic: str, identity: str, values: list[str]) -> PreparedTransaction:
+    batches = iter([pa.RecordBatch.from_pydict({"value": values})])
+    found = prepared_rows.write(batches, topic, identity, options(node).producer())
+    assert found is not None
+    return found
+
+
+def visible(node: Node, topic: str) -> list[str]:
+    consumer = Consumer(
+        {"bootstrap.servers": node.bootstrap, "group.id": "g", "enable.partition.eof": True}
+    )
+    consumer.assign([TopicPartition(topic, 0, 0)])
+    found: list[str] = []
+    while (message := consumer.poll(60)) is not None:
+        error = message.error()
+        if error is not None:
+            assert error.code() == KafkaError._PARTITION_EOF
+            consumer.close()
+            return found
+        found.append((message.value() or b"").decode())
+    raise AssertionError("the topic was not read to its end")
+
+
+def test_prepared_rows_are_visible_when_another_process_commits_them(
+    node: Node, topic: str
+) -> None:
+    both = [prepared(node, topic, f"{topic}-{task}", [f"{task}"]) for task in range(2)]
+    assert visible(node, topic) == []
+    assert control(node).ended(both) == []
+    assert control(node).end(both, committed=True) == []
+    assert sorted(visible(node, topic)) == ["0", "1"]
+    assert control(node).end(both, committed=True) == []  # as after a lost response
+    assert control(node).ended(both) == both
+    assert sorted(visible(node, topic)) == ["0", "1"]
+
+
+def test_later_attempt_of_a_task_aborts_the_earlier_one(node: Node, topic: str) -> None:
+    first = prepared(node, topic, f"{topic}-0", ["first"])
+    second = prepared(node, topic, f"{topic}-0", ["second"])
+    assert control(node).ended([first, second]) == [first]
+    assert control(node).end([first, second], committed=True) == [first]
+    assert visible(node, topic) == ["second"]
+
+
+def test_taken_over_transaction_is_aborted(node: Node, topic: str) -> None:
+    left = prepared(node, topic, f"{topic}-0", ["left"])
+    control(node).take_over([left.transactional_id, f"{topic}-1"], TIMEOUT_MS)
+    assert control(node).end([left], committed=True) == [left]
+    assert visible(node, topic) == []
+
+
+def test_task_that_fails_aborts_its_transaction(node: Node, topic: str) -> None:
+    def batches() -> Iterator[Any]:
+        yield pa.RecordBatch.from_pydict({"value": ["a"]})
+        raise SinkError("planted")
+
+    with pytest.raises(SinkError, match="planted"):
+        prepared_rows.write(batches(), topic, f"{topic}-0", options(node).producer())
+    later = prepared(node, topic, f"{topic}-1", ["b"])
+    control(node).end([later], committed=True)
+    assert visible(node, topic) == ["b"]
+
+
+def test_task_without_rows_has_no_transaction(node: Node, topic: str) -> None:
+    assert prepared_rows.write(iter([]), topic, topic, options(node).producer()) is None
+
+
+def test_row_that_is_too_large_is_an_error_with_its_topic(node: Node, topic: str) -> None:
+    with pytest.raises(SinkError, match=f"a row for topic {topic} is too large"):
+        prepared(node, topic, f"{topic}-0", ["x" * 2_000_000])
+
+
+def commits(node: Node, name: str) -> CommitsTopic:
+    found = options(node)
+    return CommitsTopic(name, found.producer(), found.consumer())
+
+
+def test_record_is_read_by_other_processes(node: Node, topic: str) -> None:
+    mine, other = commits(node, topic), commits(node, topic)
+    assert other.newest() is None
+    for batch in range(3):
+        record = CommitRecord("d", "q", batch)
+        assert mine.update(lambda _, record=record: record) == record
+        assert other.newest() == record
+
+
+def test_record_of_killed_writer_is_decided_when_the_topic_is_locked(
+    node: Node, topic: str
+) -> None:
+    writer, other = commits(node, topic), commits(node, topic)
+    writer.update(lambda _: CommitRecord("d"))
+    producer = writer._producer
+    assert producer is not None
+    producer.begin()
+    producer.produce(writer.name, CommitRecord("late").encode(), b"k", 0, 0, None)
+    producer.flush()
+    other.lock()
+    with pytest.raises(FencedError):
+        producer.commit()
+    assert other.newest() == CommitRecord("d")
+
+
+def test_record_follows_that_of_a_driver_that_wrote_meanwhile(node: Node, topic: str) -> None:
+    first, second = commits(node, topic), commits(node, topic)
+    first.update(lambda _: CommitRecord("first"))
+    second.update(lambda _: CommitRecord("second"))  # fences the producer of `first`
+    seen: list[CommitRecord | None] = []
+
+    def following(last: CommitRecord | None) -> CommitRecord:
+        seen.append(last)
+        return CommitRecord("third")
+
+    first.update(following)
+    assert seen[-1] == CommitRecord("second")
+    assert second.newest() == CommitRecord("third")
+    assert commit_record.decode(None, topic) is None
