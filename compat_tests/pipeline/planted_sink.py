@@ -18,8 +18,6 @@ from barnabas.pipeline.sink.transaction_control import TransactionControl
 from barnabas.pipeline.spark import python_daemon
 from compat_tests.pipeline.planted_daemon import reached
 
-POINTS = ("prepared", "decided", "halved", "committed")
-
 
 @functools.cache
 def plant() -> None:

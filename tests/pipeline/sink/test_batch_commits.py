@@ -29,7 +29,7 @@ class KilledError(BaseException):
 
 @attrs.define
 class Cluster:
-    """What brokers keep, and the number of steps until the driver is killed."""
+    """The state of brokers, and the number of steps until the driver is killed."""
 
     epochs: dict[str, int] = attrs.Factory(dict)
     open: dict[str, list[Any]] = attrs.Factory(dict)

@@ -1,4 +1,4 @@
-"""What `barnabas.spark.register` refuses."""
+"""Sessions that `barnabas.spark.register` refuses."""
 
 import sys
 from pathlib import Path

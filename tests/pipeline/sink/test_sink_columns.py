@@ -23,7 +23,7 @@ HEADERS = "array<struct<key:string,value:binary>>"
         ({"value": "string"}, None, "set the option `topic`"),
     ],
 )
-def test_columns_that_are_no_record_are_refused(
+def test_columns_that_do_not_fit_a_record_are_refused(
     types: dict[str, str], topic: str | None, message: str
 ) -> None:
     with pytest.raises(SinkColumnError) as raised:

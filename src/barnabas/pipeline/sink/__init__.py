@@ -1,4 +1,4 @@
-"""A sink for Spark jobs that know nothing of barnabas: the format `barnabas` of Spark's writers.
+"""A sink for plain Spark jobs: the format `barnabas` of Spark's writers.
 
 What lives here: the Python data source that Spark calls in the driver and in the tasks, and the
 protocol that makes a micro-batch visible once. What may not: jobs, connectors, queries with state.

@@ -1,4 +1,4 @@
-"""What a driver does before and after the tasks of a micro-batch.
+"""The work of a driver before and after the tasks of a micro-batch.
 
 Before: it takes the query over from an earlier driver, and commits the transactions of a batch that
 was decided. After: it decides the batch with a record, and commits its transactions. A driver that

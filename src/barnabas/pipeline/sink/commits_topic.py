@@ -12,7 +12,12 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from barnabas.pipeline.delivery.driver.cluster_state import ClusterState
 from barnabas.pipeline.delivery.plan.task_failures import TaskFailureError
-from barnabas.pipeline.delivery.writing.record_producer import QUIET, AbortableError, FencedError
+from barnabas.pipeline.delivery.writing.record_producer import (
+    QUIET,
+    AbortableError,
+    FencedError,
+    error_of,
+)
 from barnabas.pipeline.delivery.writing.transactional_producer import (
     TransactionalProducer,
     abandon,
@@ -27,6 +32,16 @@ _CALL_TIMEOUT_S: Final = 30.0
 _FETCH_WAIT_MS: Final = 10
 """The end of the partition is known when a fetch has waited for this time."""
 _ATTEMPTS: Final = 3
+_PAUSE_S: Final = 0.1
+_NOT_KNOWN: Final = frozenset(
+    {
+        KafkaError._UNKNOWN_PARTITION,
+        KafkaError._UNKNOWN_TOPIC,
+        KafkaError.UNKNOWN_TOPIC_OR_PART,
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+    }
+)
 
 
 class CommitsTopic:
@@ -46,6 +61,7 @@ class CommitsTopic:
         try:
             return self._newest()
         except KafkaException as error:
+            self._consumer = None  # the next call creates the topic when it was deleted
             raise SinkError(f"topic {self.name} cannot be read: {error}") from error
 
     def update(self, following: Callable[[CommitRecord | None], CommitRecord]) -> CommitRecord:
@@ -89,6 +105,7 @@ class CommitsTopic:
 
     def _newest(self) -> CommitRecord | None:
         if self._consumer is None:
+            self._record, self._end = None, 0
             cluster = ClusterState(self._consumer_properties)
             if cluster.topics([self.name])[self.name] is None:
                 cluster.create_topic(self.name, 1, _CONFIG)
@@ -105,13 +122,24 @@ class CommitsTopic:
                 }
             )
         consumer = self._consumer
-        start, end = consumer.get_watermark_offsets(TopicPartition(self.name, 0), _CALL_TIMEOUT_S)
+        start, end = self._offsets(consumer)
         if end < self._end:  # the topic was deleted and created again
             self._record, self._end = None, 0
         if end > self._end:
             self._read(consumer, max(start, self._end))
             self._end = end
         return self._record
+
+    def _offsets(self, consumer: Consumer) -> tuple[int, int]:
+        """Return the first offset and the end; brokers may know a new topic a moment later."""
+        deadline = time.monotonic() + _CALL_TIMEOUT_S
+        while True:
+            try:
+                return consumer.get_watermark_offsets(TopicPartition(self.name, 0), _CALL_TIMEOUT_S)
+            except KafkaException as error:
+                if error_of(error).code() not in _NOT_KNOWN or time.monotonic() > deadline:
+                    raise
+            time.sleep(_PAUSE_S)
 
     def _read(self, consumer: Consumer, first: int) -> None:
         """Keep the last record from an offset to the end of the partition."""

@@ -99,6 +99,8 @@ class RowsWriter(_datasource.DataSourceArrowWriter):
                 f"{len(missing)} of {len(prepared)} transactions ended while the driver committed "
                 "them: their rows are missing, the others are visible"
             )
+        # Apache Kafka answers before it writes the markers, and the same request again after that.
+        control.end(prepared, committed=True)
 
     def abort(self, messages: Sequence[WrittenRows | None]) -> None:
         """Abort the transactions of the tasks that have ended. Raises SinkError."""
