@@ -11,6 +11,7 @@ from confluent_kafka import Consumer, KafkaError, TopicPartition  # noqa: E402
 from confluent_kafka.admin import AdminClient  # noqa: E402
 from confluent_kafka.cimpl import NewTopic  # noqa: E402
 
+from barnabas.pipeline.delivery.plan.task_failures import TaskFailureError  # noqa: E402
 from barnabas.pipeline.delivery.writing.record_producer import FencedError  # noqa: E402
 from barnabas.pipeline.sink import commit_record, prepared_rows  # noqa: E402
 from barnabas.pipeline.sink.commit_record import (  # noqa: E402
@@ -164,3 +165,12 @@ def test_record_follows_that_of_a_driver_that_wrote_meanwhile(node: Node, topic:
     assert seen[-1] == CommitRecord("second")
     assert second.newest() == CommitRecord("third")
     assert commit_record.decode(None, topic) is None
+
+
+def test_refusal_for_want_of_acls_names_those_to_grant() -> None:
+    failure = TaskFailureError("Broker: Transactional Id authorization failed", is_permanent=True)
+    shown = str(prepared_rows._shown(failure, "q"))
+    assert shown.startswith("Broker: Transactional Id authorization failed. Grant Write")
+    assert "transactional ids with the prefix q" in shown
+    other = TaskFailureError("topic t cannot be written", is_permanent=True)
+    assert str(prepared_rows._shown(other, "q")) == "topic t cannot be written"

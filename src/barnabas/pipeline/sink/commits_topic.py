@@ -24,9 +24,10 @@ from barnabas.pipeline.delivery.writing.transactional_producer import (
 )
 from barnabas.pipeline.sink import commit_record
 from barnabas.pipeline.sink.commit_record import CommitRecord
-from barnabas.pipeline.sink.sink_errors import SinkError
+from barnabas.pipeline.sink.sink_errors import SinkError, with_grants
 
 _CONFIG: Final = {"cleanup.policy": "compact", "segment.bytes": str(16 << 20)}
+_SUFFIX: Final = "-commits"
 _TIMEOUT_S: Final = 60.0
 _CALL_TIMEOUT_S: Final = 30.0
 _FETCH_WAIT_MS: Final = 10
@@ -48,7 +49,7 @@ class CommitsTopic:
     """Reads the newest record of a query, and writes the next one."""
 
     def __init__(self, name: str, producer: Mapping[str, Any], consumer: Mapping[str, Any]) -> None:
-        self.name = f"{name}-commits"
+        self.name = f"{name}{_SUFFIX}"
         self._producer_properties = {**producer, "transactional.id": self.name}
         self._consumer_properties = consumer
         self._producer: TransactionalProducer | None = None
@@ -62,7 +63,7 @@ class CommitsTopic:
             return self._newest()
         except KafkaException as error:
             self._consumer = None  # the next call creates the topic when it was deleted
-            raise SinkError(f"topic {self.name} cannot be read: {error}") from error
+            raise self._unusable("read", error.args[0].str()) from error
 
     def update(self, following: Callable[[CommitRecord | None], CommitRecord]) -> CommitRecord:
         """Write the record that follows the newest one, and return it. Raises SinkError.
@@ -80,7 +81,7 @@ class CommitsTopic:
                 self._unlock()
             except (AbortableError, TaskFailureError) as error:
                 self._unlock()
-                raise SinkError(f"topic {self.name} cannot be written: {_text(error)}") from error
+                raise self._unusable("written", _text(error)) from error
             else:
                 return record
         raise SinkError(f"other drivers write topic {self.name} all the time: each needs a `name`")
@@ -91,7 +92,11 @@ class CommitsTopic:
         try:
             self._locked()
         except (AbortableError, FencedError, TaskFailureError) as error:
-            raise SinkError(f"topic {self.name} cannot be written: {_text(error)}") from error
+            raise self._unusable("written", _text(error)) from error
+
+    def _unusable(self, what: str, reason: str) -> SinkError:
+        name = self.name.removesuffix(_SUFFIX)
+        return SinkError(with_grants(f"topic {self.name} cannot be {what}: {reason}", name))
 
     def _unlock(self) -> None:
         producer, self._producer = self._producer, None

@@ -23,7 +23,7 @@ from barnabas.pipeline.delivery.writing.transactional_producer import (
 )
 from barnabas.pipeline.sink import sink_columns
 from barnabas.pipeline.sink.commit_record import PreparedTransaction
-from barnabas.pipeline.sink.sink_errors import SinkError
+from barnabas.pipeline.sink.sink_errors import SinkError, with_grants
 
 _STATISTICS_MS: Final = 100
 _IDENTITY_S: Final = 60.0
@@ -89,7 +89,7 @@ def write(
     except BaseException as error:
         if producer is not None:
             abandon(producer)
-        raise _shown(error) from error
+        raise _shown(error, transactional_id.rpartition("-")[0]) from error
 
 
 def _produce(producer: PreparingProducer, batch: Any, topic: str | None) -> None:
@@ -106,10 +106,10 @@ def _produce(producer: PreparingProducer, batch: Any, topic: str | None) -> None
     producer.poll()
 
 
-def _shown(error: BaseException) -> BaseException:
+def _shown(error: BaseException, name: str) -> BaseException:
     """Return the error that a user sees."""
     if isinstance(error, TaskFailureError):
-        return SinkError(error.failure.message)
+        return SinkError(with_grants(error.failure.message, name))
     if isinstance(error, FencedError):
         return SinkError(
             f"another task or driver has taken the transaction over ({error}): a later attempt of "

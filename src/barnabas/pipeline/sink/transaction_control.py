@@ -122,7 +122,7 @@ class TransactionControl:
     async def _run(
         self, items: Sequence[A], one: "Callable[[_Calls, A], Awaitable[bool]]"
     ) -> list[A]:
-        failed: list[A] = []
+        failed: list[A] = []  # in no order: the calls are concurrent
         errors: list[Exception] = []
         limit = trio.CapacityLimiter(_IN_FLIGHT)
 
@@ -145,7 +145,7 @@ class TransactionControl:
                 nursery.start_soon(guarded, calls, each)
         if errors:
             raise errors[0]
-        return failed
+        return [each for each in items if each in failed]
 
 
 @attrs.frozen
