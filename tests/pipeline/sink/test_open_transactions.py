@@ -85,6 +85,15 @@ def test_prepared_rows_are_visible_when_another_process_commits_them(
     assert sorted(visible(node, topic)) == ["0", "1"]
 
 
+def test_rows_that_wait_for_more_are_sent_before_the_task_ends(node: Node, topic: str) -> None:
+    properties = {**options(node).producer(), "linger.ms": 5_000}
+    batches = iter([pa.RecordBatch.from_pydict({"value": [str(n) for n in range(100)]})])
+    found = prepared_rows.write(batches, topic, f"{topic}-0", properties)
+    assert found is not None
+    assert control(node).end([found], committed=True) == []
+    assert visible(node, topic) == [str(n) for n in range(100)]
+
+
 def test_later_attempt_of_a_task_aborts_the_earlier_one(node: Node, topic: str) -> None:
     first = prepared(node, topic, f"{topic}-0", ["first"])
     second = prepared(node, topic, f"{topic}-0", ["second"])
