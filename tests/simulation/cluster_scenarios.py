@@ -268,3 +268,52 @@ def three_releases(seed: int) -> Simulation:
         replica_fetch_bytes=2_000,
     )
     return prepare(seed, 15, options=options)
+
+
+def repeated_batches(seed: int) -> Simulation:
+    """Return idempotent producers whose leaders are killed in turn, or answer too late."""
+    chance = random.Random(f"repeated batches {seed}")
+    options = replicated(
+        20,
+        partitions=2,
+        producers=0,
+        producer_pause_ms=10,
+        idempotent_producers=2,
+        operator_pause_ms=200,
+        is_unclean=False,
+    )
+    faults: list[Fault] = []
+    at_ms = 500
+    while at_ms < 19_000:
+        kind = chance.choice((FaultKind.KILL, FaultKind.RESETS, FaultKind.CUT_PAIR))
+        count = 2 if kind is FaultKind.CUT_PAIR else 1
+        nodes = tuple(chance.sample(options.broker_ids, k=count))
+        faults.append(Fault(at_ms, kind, nodes, chance.randrange(200, 6_000), 0.5))
+        at_ms += chance.randrange(500, 3_000)
+    return prepare(seed, 20, options=options, faults=faults)
+
+
+def replaced_disks(seed: int) -> Simulation:
+    """Return voters that are cut off in turn, while the disks of others are replaced."""
+    chance = random.Random(f"replaced disks {seed}")
+    options = _one_partition(seed, producers=0, quorum_disk_pause_ms=500, voter_pause_ms=0)
+    options = attrs.evolve(
+        options, seconds=20, admin_pause_ms=20, copiers=0, operator_pause_ms=0, spare_controllers=0
+    )
+    faults = [
+        Fault(at_ms, FaultKind.CUT_NODE, (chance.choice(options.voter_ids),), 1_500, 0.5)
+        for at_ms in range(1_000, 19_000, 2_000)
+    ]
+    return prepare(seed, 20, options=options, faults=faults)
+
+
+def forwarding_brokers(seed: int) -> Simulation:
+    """Return brokers that forward the requests of administrators, and lose their connections."""
+    options = replicated(
+        6, is_combined=False, partitions=1, producers=0, admins=4, admin_pause_ms=1_000
+    )
+    faults = [
+        Fault(at_ms, FaultKind.RESETS, options.node_ids, 1_500, 0.5)
+        for at_ms in range(500, 5_500, 500)
+    ]
+    return prepare(seed, 6, options=options, faults=faults)

@@ -41,7 +41,13 @@ from tests.cluster.replication import (
 )
 from tests.coordinator.transactions import transaction_mistakes, transaction_simulation
 from tests.server.coordinators import coordinator_mistakes, moving_coordinator
-from tests.simulation import admission_mistakes, cluster_scenarios, quorum_mistakes
+from tests.simulation import (
+    admission_mistakes,
+    client_mistakes,
+    cluster_scenarios,
+    idempotence_mistakes,
+    quorum_mistakes,
+)
 from tests.simulation.planting import Plant, substituted
 
 COUNT = 44
@@ -95,6 +101,9 @@ THROTTLED = _scenario("whole cluster, throttles", cluster_scenarios.throttled_re
 MOVING = _scenario("whole cluster, moving controllers", cluster_scenarios.moving_controllers)
 EAGER = _scenario("whole cluster, eager copier", cluster_scenarios.eager_copier)
 ELECTIONS = _scenario("whole cluster, disturbed elections", cluster_scenarios.disturbed_elections)
+DISKS = _scenario("whole cluster, replaced disks", cluster_scenarios.replaced_disks)
+FORWARDING = _scenario("whole cluster, forwarding brokers", cluster_scenarios.forwarding_brokers)
+REPEATED = _scenario("whole cluster, repeated batches", cluster_scenarios.repeated_batches)
 UPGRADED = _scenario("whole cluster, kraft upgrade", cluster_scenarios.upgraded_quorum)
 
 
@@ -369,7 +378,7 @@ MISTAKES: tuple[Mistake, ...] = (
             PARTITION, "P1 P2 LIVENESS", 9, 10),
     Mistake(19, "an election without appends assigns no leader epoch",
             isr_mistakes.start_no_epoch,
-            PARTITION, "P4", 0, 1),
+            PARTITION, "P4 C1", 0, 1),
     Mistake(20, "an expanding ISR counts without the joining replica",
             isr_mistakes.expand_without_the_joining_replica,
             EXPANDING, "P4", 1, 2),
@@ -406,6 +415,24 @@ MISTAKES: tuple[Mistake, ...] = (
     Mistake(None, "a vote is answered before it is written",
             quorum_mistakes.answer_votes_before_they_are_written,
             ELECTIONS, "R1 R2", 0, 1),
+    Mistake(None, "a replaced disk counts as the voter that it was",
+            quorum_mistakes.count_replaced_disks,
+            DISKS, "LC", 0, 1),
+    Mistake(None, "a batch that is sent again is appended again",
+            idempotence_mistakes.append_duplicates,
+            REPEATED, "T3 C1", 0, 1),
+    Mistake(None, "a batch that is sent again is out of order",
+            idempotence_mistakes.refuse_duplicates,
+            REPEATED, "C1", 0, 1),
+    Mistake(None, "a batch that is sent again is acknowledged before it is committed",
+            idempotence_mistakes.acknowledge_duplicates_at_once,
+            REPEATED, "P4", 0, 1),
+    Mistake(None, "a broker forwards nothing after it has lost a connection",
+            client_mistakes.forward_nothing_after_a_failure,
+            FORWARDING, "LIVENESS", 1, 3),
+    Mistake(None, "a leader refuses the offset after its last record",
+            client_mistakes.refuse_the_end_of_the_log,
+            PARTITION, "C1", 0, 1),
 )
 # fmt: on
 

@@ -5,6 +5,8 @@ from typing import Any
 import attrs
 
 from barnabas.cluster.quorum.quorum_state import QuorumState
+from barnabas.cluster.quorum.raft import RaftCore
+from barnabas.cluster.quorum.raft_messages import FetchRequest
 from barnabas.server.quorum import quorum_loading
 from barnabas.server.quorum.raft_shell import RaftShell
 from tests.simulation.planting import replaces
@@ -27,3 +29,12 @@ def forget_the_vote_at_a_restart(original: Any, *args: Any) -> QuorumState:
 @replaces(RaftShell, "_write_state")
 async def answer_votes_before_they_are_written(_: Any, shell: Any, state: QuorumState) -> None:
     """The state file is not written."""
+
+
+@replaces(RaftCore, "_note_progress")
+def count_replaced_disks(note: Any, core: RaftCore, request: FetchRequest, now_ms: int) -> None:
+    """What an empty disk fetches counts for the voter whose disk it replaces."""
+    voter = core.voters.voters.get(request.replica.id)
+    if voter is not None:
+        request = attrs.evolve(request, replica=voter.key)
+    note(core, request, now_ms)

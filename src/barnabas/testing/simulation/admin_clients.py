@@ -2,12 +2,14 @@
 
 An operation ends with success, an error, or an unknown outcome. R3: an acknowledged operation is in
 the image of its controller at that moment, and in every image of the end until it is undone.
+LIVENESS: after the faults, an operation that is repeated as admin clients do succeeds.
 """
 
 import enum
-from typing import Any
+from typing import Any, Final
 
 from barnabas.cluster.metadata.image import MetadataImage
+from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.messages.create_topics import CreateTopicsRequest
 from barnabas.protocol.messages.delete_topics import DeleteTopicsRequest
 from barnabas.protocol.messages_base import Message
@@ -22,6 +24,8 @@ from barnabas.testing.simulation.sim_cluster import SimCluster
 from barnabas.testing.simulation.world import Process
 
 CLIENT_ID_BASE = 10_000
+_LAST_AFTER_MS: Final = 5_000
+_RETRY_MS: Final = 100
 
 
 class _Presence(enum.Enum):
@@ -30,6 +34,13 @@ class _Presence(enum.Enum):
     PRESENT = "present"
     ABSENT = "absent"
     UNKNOWN = "unknown"
+
+
+def _creation(name: str, partitions: int) -> CreateTopicsRequest:
+    topic = CreateTopicsRequest.CreatableTopic(
+        name=name, num_partitions=partitions, replication_factor=1
+    )
+    return CreateTopicsRequest(topics=[topic], timeout_ms=TIMEOUT_MS)
 
 
 class AdminClient:
@@ -50,6 +61,7 @@ class AdminClient:
         self.unknown = 0
         self.is_stopped = False
         self.is_idle = True
+        self._has_ended = False
 
     def start(self) -> None:
         """Begin to submit operations."""
@@ -68,11 +80,7 @@ class AdminClient:
         else:
             self._count += 1
             name = f"{self._prefix}{self._count}"
-            topic = CreateTopicsRequest.CreatableTopic(
-                name=name, num_partitions=random.randrange(1, 4), replication_factor=1
-            )
-            request = CreateTopicsRequest(topics=[topic], timeout_ms=TIMEOUT_MS)
-            self._submit(request, name, _Presence.PRESENT)
+            self._submit(_creation(name, random.randrange(1, 4)), name, _Presence.PRESENT)
 
     def _submit(self, request: Message, name: str, after: _Presence) -> None:
         self.is_idle = False
@@ -95,12 +103,28 @@ class AdminClient:
         self._controller.submit(request, done)
 
     def stop(self) -> None:
-        """Begin no further operation."""
+        """Begin one more operation only, which must succeed: the faults have ended."""
         self.is_stopped = True
+        self._process.after_ms(_LAST_AFTER_MS, self._create_last)
+
+    def _create_last(self) -> None:
+        """Create a topic, and repeat that until it exists."""
+        name = f"{self._prefix}last"
+
+        def done(response: Any) -> None:
+            codes = {ErrorCode.NONE} if response is None else {*error_codes(response)}
+            if response is None or codes - {ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS}:
+                self._process.after_ms(_RETRY_MS, self._create_last)
+            else:
+                self._topics[name] = _Presence.PRESENT
+                self._has_ended = True
+
+        self._controller.submit(_creation(name, 1), done)
 
     def check_end(self) -> None:
-        """Check R3 in the images of the end."""
+        """Check R3 in the images of the end, and that the last operation has succeeded."""
         require(self.is_idle, "LIVENESS", "an operation has no outcome")
+        require(self._has_ended, "LIVENESS", f"{self._prefix}last is not created")
         for image in final_images(self._cluster):
             self._check(image)
 

@@ -10,6 +10,7 @@ from barnabas.protocol.errors import ErrorCode, error_code
 from barnabas.protocol.messages.fetch import FetchRequest, FetchResponse
 from barnabas.protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
 from barnabas.protocol.messages.produce import ProduceRequest, ProduceResponse
+from barnabas.protocol.types import Uuid
 from barnabas.testing.batches import batch
 from barnabas.testing.simulation.network import Failure
 from barnabas.testing.simulation.partition_invariants import PartitionInvariants
@@ -155,6 +156,9 @@ class SimProducer(SimClient):
 class SimConsumer(SimClient):
     """A consumer of one partition, from its start; it checks P2 with what it reads.
 
+    C1: no leader answers an error that the client takes as fatal, and none that its offset is out
+    of range, unless records were lost or deleted.
+
     One with a rack reads from the replica that the leader prefers for it (KIP-392), until that one
     refuses. With `has_deletions` it asks for the log start when its offset is out of range.
     """
@@ -177,6 +181,8 @@ class SimConsumer(SimClient):
         self._preferred = -1
         self._has_deletions = has_deletions
         self._is_out_of_range = False
+        self._latest_epoch = -1
+        self._is_latest_epoch = True
         self.offset = 0
         self.read_from_followers = 0
 
@@ -191,6 +197,8 @@ class SimConsumer(SimClient):
         if topic is None or found is None or found.leader < 0:
             self.process.after_ms(_RETRY_MS, self._next)
             return
+        self._is_latest_epoch = found.leader_epoch >= self._latest_epoch
+        self._latest_epoch = max(found.leader_epoch, self._latest_epoch)
         if self._is_out_of_range and self._has_deletions:
             self._ask_for_the_start(found.leader)
             return
@@ -253,6 +261,7 @@ class SimConsumer(SimClient):
         self, answers: FetchResponse.FetchableTopicResponse, answer: FetchResponse.PartitionData
     ) -> None:
         if answer.error_code:
+            self._check(answers.topic_id, error_code(answer.error_code))
             if self._preferred < 0 and answer.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
                 # auto.offset.reset=earliest, after an unclean election or a deletion
                 self.offset, self._is_out_of_range = 0, True
@@ -268,3 +277,14 @@ class SimConsumer(SimClient):
             require(is_committed, "P2", f"{self._topic}: a consumer read at {header.base_offset}")
             self.offset = header.next_offset
             self.read_from_followers += self._preferred >= 0
+
+    def _check(self, topic_id: Uuid, code: ErrorCode) -> None:
+        """Check C1 for an error; a follower, or a leader of an earlier epoch, may lack records."""
+        if code is ErrorCode.OFFSET_OUT_OF_RANGE:
+            is_asked = self._preferred < 0 and self._is_latest_epoch
+            has_losses = self._invariants.has_losses(topic_id, self._partition)
+            is_explained = self._has_deletions or has_losses or not is_asked
+        else:
+            is_explained = code.retriable
+        what = f"{self._topic}-{self._partition} answers {code.name} to a fetch at {self.offset}"
+        require(is_explained, "C1", what)

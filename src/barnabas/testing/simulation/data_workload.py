@@ -1,11 +1,14 @@
 """The data of a simulation: its topics, its clients, and what must hold at the end."""
 
+from collections import Counter
+
 import attrs
 
 from barnabas.protocol.batches.batch_header import iter_batches
 from barnabas.protocol.batches.record_decoding import read_records
 from barnabas.protocol.types import Uuid
 from barnabas.testing.simulation.data_clients import SimConsumer, SimProducer
+from barnabas.testing.simulation.idempotent_producer import IdempotentProducer
 from barnabas.testing.simulation.partition_invariants import PartitionInvariants
 from barnabas.testing.simulation.quorum_invariants import require
 from barnabas.testing.simulation.seed_options import SeedOptions
@@ -24,6 +27,7 @@ class DataWorkload:
     options: SeedOptions
     invariants: PartitionInvariants
     producers: list[SimProducer]
+    idempotent: list[IdempotentProducer]
     consumers: list[SimConsumer]
     lost_uncleanly: int = 0
     """Acknowledged batches that an unclean election has ended."""
@@ -38,6 +42,16 @@ class DataWorkload:
             SimProducer(cluster, number, places, invariants, options.producer_pause_ms)
             for number in range(options.producers)
         ]
+        idempotent = [
+            IdempotentProducer(
+                cluster,
+                2_000 + number,
+                places[number % len(places)],
+                invariants,
+                options.producer_pause_ms,
+            )
+            for number in range(options.idempotent_producers)
+        ]
         consumers = [
             SimConsumer(
                 cluster,
@@ -49,7 +63,7 @@ class DataWorkload:
             )
             for number, place in enumerate(places)
         ]
-        return cls(cluster, options, invariants, producers, consumers)
+        return cls(cluster, options, invariants, producers, idempotent, consumers)
 
     def start(self) -> None:
         """Create the topic and start the clients."""
@@ -61,12 +75,12 @@ class DataWorkload:
             min_insync_replicas=options.min_insync_replicas,
         )
         TopicCreation(self.cluster, _CREATOR_ID, [topic], lambda: None)
-        for client in (*self.producers, *self.consumers):
+        for client in (*self.producers, *self.idempotent, *self.consumers):
             client.start()
 
     def stop(self) -> None:
-        """Stop the producers."""
-        for producer in self.producers:
+        """Let the producers begin no further batch."""
+        for producer in (*self.producers, *self.idempotent):
             producer.is_stopped = True
 
     def lost_values(self, topic: str, partition: int) -> set[bytes]:
@@ -105,7 +119,19 @@ class DataWorkload:
             leaders[DATA_TOPIC, number] = partition.leader
         self.invariants.check_end(leaders)
         self._check_acknowledged(topic.id, leaders)
+        self._check_idempotent(topic.id, leaders)
         self._check_consumed(leaders)
+
+    def _check_idempotent(self, topic_id: Uuid, leaders: dict[tuple[str, int], int]) -> None:
+        """Check T3, and that no producer id was given twice."""
+        for producer in self.idempotent:
+            log = self.invariants.disks[leaders[producer.place]].get(*producer.place)
+            is_lossy = self.invariants.has_losses(topic_id, producer.place[1])
+            is_whole = not is_lossy and not self.options.deletion_pause_ms
+            producer.check_end(log, is_whole=is_whole)
+        given = Counter(each for producer in self.idempotent for each in producer.ids)
+        twice = [each for each, count in given.items() if count > 1]
+        require(not twice, "PID", f"the producer ids {twice} were given twice")
 
     def _check_consumed(self, leaders: dict[tuple[str, int], int]) -> None:
         """Every consumer has reached the end."""
@@ -124,7 +150,7 @@ class DataWorkload:
             batches = log.batches if log is not None else []
             found[place] = {header.base_offset: data for header, data in batches}
             starts[place] = 0 if log is None else log.log_start_offset
-        for producer in self.producers:
+        for producer in (*self.producers, *self.idempotent):
             for done in producer.acknowledged:
                 place = done.topic, done.partition
                 if done.offset < starts[place]:

@@ -217,6 +217,11 @@ class PartitionInvariants(LogObserver):
         committed = self._committed.get((topic_id, partition))
         return [] if committed is None else list(committed.lost.values())
 
+    def has_losses(self, topic_id: Uuid, partition: int) -> bool:
+        """True when a leader was elected without all committed records."""
+        committed = self._committed.get((topic_id, partition))
+        return committed is not None and bool(committed.losses)
+
     def is_lost_uncleanly(self, topic_id: Uuid, partition: int, offset: int, epoch: int) -> bool:
         """True when an unclean election explains that a record of a leader epoch is absent."""
         committed = self._committed.get((topic_id, partition))

@@ -3,7 +3,7 @@
 R1  at most one leader in an epoch, over all lives
 R2  the state file never loses a vote or a leader within an epoch
 R4  no replica follows itself
-LC  a new leader's log has every committed entry
+LC  a new leader's log has every committed entry, and a majority of the voters what it commits
 HW  the high watermark never falls within a life, and no committed entry changes or is truncated
 IM  the images of one offset are equal on all replicas
 SN  a snapshot names the end of a committed batch, and the epoch of that batch
@@ -80,6 +80,7 @@ class QuorumInvariants:
         self._images: dict[int, object] = {}
         self._candidates: dict[int, set[int]] = {}
         self._counted_offset = -1
+        self._replicas: dict[ReplicaKey, Replica] = {}
         self._digest = digest
         self._follow = follow
 
@@ -114,6 +115,7 @@ class QuorumInvariants:
 
     def followed(self, replica: Replica) -> None:
         """Check that no replica follows itself."""
+        self._replicas[replica.key] = replica
         core, node_id = replica.core, replica.process.node_id
         is_own = core.role is Role.FOLLOWER and core.leader_id == node_id
         require(not is_own, "R4", f"{replica.process} follows itself")
@@ -134,7 +136,9 @@ class QuorumInvariants:
             require(known == node_id, "R1", f"{known} and {node_id} lead epoch {epoch}")
 
     def high_watermark_raised(self, replica: Replica, offset: int) -> None:
-        """Check HW: the committed entries are the same everywhere."""
+        """Check HW: the committed entries are the same everywhere, and LC for those of a leader."""
+        if replica.core.is_leader:
+            self._check_majority(replica.core, offset)
         life = replica.process.node_id, replica.process.life
         is_raised = offset >= self._high_watermarks.get(life, 0)
         require(is_raised, "HW", f"{replica.process}: it fell to {offset}")
@@ -150,6 +154,16 @@ class QuorumInvariants:
             index += 1
             start = entry.next_offset
         self._checked[life] = start
+
+    def _check_majority(self, leader: RaftCore, offset: int) -> None:
+        """Check LC: a majority of the voters has what the leader commits, on their own disks."""
+        holders = [
+            key
+            for key, replica in self._replicas.items()
+            if leader.voters.is_voter(key) and replica.core.log.end_offset >= offset
+        ]
+        is_held = len({key.id for key in holders}) >= leader.voters.majority
+        require(is_held, "LC", f"only {holders} have what is committed up to {offset}")
 
     def _index_of(self, offset: int) -> int:
         return bisect_left(self.committed, offset, key=_base_offset)

@@ -32,6 +32,7 @@ class Feature(Enum):
     THROTTLES = "throttles"
     VOTER_UPKEEP = "voter upkeep"
     KRAFT_UPGRADE = "kraft upgrade"
+    IDEMPOTENT_PRODUCERS = "idempotent producers"
 
 
 ALL_FEATURES: Final = tuple(Feature)
@@ -92,6 +93,7 @@ class SeedOptions:
     """True when controllers join the voters by themselves, and have another address each life."""
     upgrades_kraft: bool = False
     """True when an operator upgrades kraft.version, from static voters."""
+    idempotent_producers: int = 0
 
     @property
     def voter_ids(self) -> tuple[int, ...]:
@@ -253,6 +255,10 @@ def _draw_kraft_upgrade(options: SeedOptions, chance: random.Random) -> SeedOpti
     return attrs.evolve(options, upgrades_kraft=True, has_voter_upkeep=True)
 
 
+def _draw_idempotent_producers(options: SeedOptions, chance: random.Random) -> SeedOptions:
+    return attrs.evolve(options, idempotent_producers=chance.choice((0, 1, 2)))
+
+
 _DRAWS: Final[Mapping[Feature, Callable[[SeedOptions, random.Random], SeedOptions]]] = {
     Feature.SEVERAL_DIRECTORIES: _draw_directories,
     Feature.DISK_FAULTS: _draw_disk_faults,
@@ -266,4 +272,5 @@ _DRAWS: Final[Mapping[Feature, Callable[[SeedOptions, random.Random], SeedOption
     Feature.THROTTLES: _draw_throttles,
     Feature.VOTER_UPKEEP: _draw_upkeep,
     Feature.KRAFT_UPGRADE: _draw_kraft_upgrade,
+    Feature.IDEMPOTENT_PRODUCERS: _draw_idempotent_producers,
 }

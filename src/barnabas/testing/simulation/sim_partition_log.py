@@ -158,6 +158,7 @@ class SimPartitionLog(SimLog):
         if header.producer_id >= 0:
             duplicate = self._check_producer(records, header, origin)
             if duplicate is not None:
+                tasks.local(RareStates).reached(RareState.DUPLICATE_APPEND_SUPPRESSED)
                 return AppendInfo(duplicate.first_offset, duplicate.last_offset, duplicate=True)
         info = super().append_as_leader(
             records, leader_epoch=leader_epoch, now_ms=now_ms, origin=origin
