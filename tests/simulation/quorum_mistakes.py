@@ -33,7 +33,7 @@ async def answer_votes_before_they_are_written(_: Any, shell: Any, state: Quorum
 
 @replaces(RaftCore, "_note_progress")
 def count_replaced_disks(note: Any, core: RaftCore, request: FetchRequest, now_ms: int) -> None:
-    """What an empty disk fetches counts for the voter whose disk it replaces."""
+    """The fetches of an empty disk count for the voter whose disk it replaces."""
     voter = core.voters.voters.get(request.replica.id)
     if voter is not None:
         request = attrs.evolve(request, replica=voter.key)

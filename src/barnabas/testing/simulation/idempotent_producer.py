@@ -90,7 +90,7 @@ class IdempotentProducer(SimClient):
     # The producer id
 
     def _ask_for_an_id(self) -> None:
-        """Ask a random broker, until one gives an id."""
+        """Send InitProducerId to random brokers, until one gives an id."""
         brokers = [node_id for node_id, node in self.cluster.nodes.items() if node.is_broker]
 
         def again() -> None:
@@ -140,7 +140,7 @@ class IdempotentProducer(SimClient):
             self.process.after_ms(self._pause_ms, self._next)
 
     def _number_again(self) -> None:
-        """Give the batches the first sequences of another producer id."""
+        """Use the first sequences of another producer id for the batches."""
         self._sequence = 0
         for each in self._pending:
             each.sequence = self._sequence
