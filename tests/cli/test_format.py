@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from confluent_kafka.admin import AdminClient, ScramMechanism
 
 from barnabas.cluster.quorum.metadata_snapshot import BOOTSTRAP_CHECKPOINT, decode_snapshot
 from barnabas.cluster.quorum.voters import ReplicaKey
@@ -95,6 +96,23 @@ def test_format_with_features_and_a_release_writes_their_levels(
     assert levels == {"metadata.version": 25, "transaction.version": 2}
 
 
+def test_format_with_credentials_gives_the_cluster_its_first_users(
+    tmp_path: Path, barnabas: Barnabas
+) -> None:
+    users = ("SCRAM-SHA-256=[name=a,password=secret]", "SCRAM-SHA-512=[name=a,password=secret]")
+    options = [option for user in users for option in ("--add-scram", user)]
+    done = barnabas("format", "--data", str(tmp_path / "data"), "-s", *options)
+    assert done.code == 0, done.err
+    with Node(tmp_path / "data") as node:
+        admin = AdminClient({"bootstrap.servers": node.bootstrap})
+        described = admin.describe_user_scram_credentials(["a"])["a"].result(60)
+        found = {(each.mechanism, each.iterations) for each in described.scram_credential_infos}
+    assert found == {
+        (ScramMechanism.SCRAM_SHA_256, 4096),
+        (ScramMechanism.SCRAM_SHA_512, 4096),
+    }
+
+
 def test_format_of_a_formatted_directory_is_refused_or_ignored(
     tmp_path: Path, barnabas: Barnabas
 ) -> None:
@@ -131,6 +149,12 @@ def test_format_of_a_formatted_directory_is_refused_or_ignored(
         ({}, ("-I", f"x@h:1:{FIRST}"), "Failed to parse node id"),
         ({}, ("-I", "1@h:1:xx"), "Failed to parse directory ID"),
         ({}, ("-I", f"1@h:0:{FIRST}"), "Failed to parse port"),
+        ({}, ("-s", "-S", "SCRAM-SHA-256=[name=a]"), "You must supply one of 'password'"),
+        (
+            {},
+            ("-s", "-r", "3.4", "-S", "SCRAM-SHA-256=[name=a,password=p]"),
+            "SCRAM is only supported in metadata.version 3.5-IV2 or later.",
+        ),
         ({}, ("-I", f"1@h:1:{FIRST},1@h:2:{SECOND}"), "Node id 1 was specified more than once"),
     ],
 )

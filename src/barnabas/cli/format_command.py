@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,7 +15,10 @@ from barnabas.cli.serve_command import configuration
 from barnabas.config import ConfigError, NodeConfig
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from barnabas.cluster.quorum.voters import VoterSet
+    from barnabas.protocol.messages_base import Message
 
 
 @click.command("format")
@@ -63,6 +67,15 @@ if TYPE_CHECKING:
     help="The level of a feature of the cluster; repeatable.",
 )
 @click.option(
+    "--add-scram",
+    "-S",
+    "credentials",
+    multiple=True,
+    metavar="MECHANISM=[name=NAME,password=PASSWORD]",
+    help="A user's SCRAM credential for SCRAM-SHA-256 or SCRAM-SHA-512; repeatable. The list may "
+    "also have salt, iterations, and saltedpassword in the password's place (base64).",
+)
+@click.option(
     "--ignore-formatted", "-g", is_flag=True, help="Leave directories that are formatted as is."
 )
 @click.option("--random-uuid", is_flag=True, help="Print a new id of a cluster or directory.")
@@ -75,6 +88,7 @@ def format_(
     initial_controllers: str | None,
     release_version: str | None,
     features: tuple[str, ...],
+    credentials: tuple[str, ...],
     *,
     standalone: bool,
     no_initial_controllers: bool,
@@ -120,6 +134,7 @@ def format_(
             voters=voters,
             now_ms=time.time_ns() // 1_000_000,
             features=levels,
+            credentials=_credentials(credentials, levels),
             ignore_formatted=ignore_formatted,
         ):
             click.echo(line)
@@ -127,6 +142,19 @@ def format_(
         raise CliError(error.message) from None
     except (UnknownLevelError, DataDirectoryError) as error:
         raise CliError(str(error)) from None
+
+
+def _credentials(texts: tuple[str, ...], levels: Mapping[str, int]) -> list[Message]:
+    """Return the records of the SCRAM credentials that options state."""
+    from barnabas.cluster.metadata.feature_levels import METADATA_VERSION, SCRAM_SINCE
+    from barnabas.security.scram_arguments import ScramArgumentError, parse_scram_argument
+
+    if texts and levels[METADATA_VERSION] < SCRAM_SINCE:
+        raise CliError("SCRAM is only supported in metadata.version 3.5-IV2 or later.")
+    try:
+        return [parse_scram_argument(text, lambda: secrets.token_bytes(32)) for text in texts]
+    except ScramArgumentError as error:
+        raise CliError(f"Invalid value for --add-scram: {error}") from None
 
 
 def _voters(

@@ -174,6 +174,10 @@ class NodeConfig:
 
     __getitem__ = get
 
+    def is_set(self, name: str) -> bool:
+        """Return True when the file, an override or a dynamic value sets the property."""
+        return name in self._values
+
     def get_int(self, name: str) -> int:
         """Return an integer. Raises TypeError when the property is not an integer or not set."""
         value = self.get(name)
@@ -254,10 +258,11 @@ class NodeConfig:
         self.listeners = parse_listeners("listeners", texts, protocols)
         check_distinct(self.listeners, ",".join(texts))
         for listener in self.listeners:
-            if listener.security_protocol != "PLAINTEXT":
+            if listener.security_protocol not in ("PLAINTEXT", "SASL_PLAINTEXT"):
                 raise ConfigError(
                     f"Invalid value {listener} for configuration listeners: security protocol "
-                    f"{listener.security_protocol} is not supported, only PLAINTEXT",
+                    f"{listener.security_protocol} is not supported, only PLAINTEXT and "
+                    "SASL_PLAINTEXT",
                     name="listeners",
                 )
         controllers = set(self.controller_listener_names)

@@ -22,6 +22,7 @@ from barnabas.cluster.controller import (
     partition_alteration,
     reassignment_changes,
     registration_changes,
+    scram_changes,
     topic_changes,
 )
 from barnabas.cluster.controller.broker_heartbeats import BrokerHeartbeats
@@ -43,6 +44,10 @@ from barnabas.protocol.messages.alter_partition import (
 from barnabas.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
+)
+from barnabas.protocol.messages.alter_user_scram_credentials import (
+    AlterUserScramCredentialsRequest,
+    AlterUserScramCredentialsResponse,
 )
 from barnabas.protocol.messages.assign_replicas_to_dirs import (
     AssignReplicasToDirsRequest,
@@ -113,6 +118,7 @@ ControllerRequest = (
     | AllocateProducerIdsRequest
     | AlterPartitionRequest
     | UnregisterBrokerRequest
+    | AlterUserScramCredentialsRequest
 )
 
 
@@ -211,6 +217,14 @@ class Controller:
     def alter_configs(self, request: AlterConfigsRequest) -> ControllerResult[AlterConfigsResponse]:
         """Replace all properties of resources."""
         return config_changes.alter_configs(self._context(), request)
+
+    # Users
+
+    def alter_scram_credentials(
+        self, request: AlterUserScramCredentialsRequest
+    ) -> ControllerResult[AlterUserScramCredentialsResponse]:
+        """Set and remove SCRAM credentials."""
+        return scram_changes.alter_scram_credentials(self._context(), request)
 
     # Features
 
@@ -444,4 +458,7 @@ _OPERATIONS: dict[
     ),
     AlterPartitionRequest: Controller.alter_partition,
     UnregisterBrokerRequest: lambda controller, request, _: controller.unregister_broker(request),
+    AlterUserScramCredentialsRequest: (
+        lambda controller, request, _: controller.alter_scram_credentials(request)
+    ),
 }

@@ -33,6 +33,7 @@ from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages_base import Message
 from barnabas.protocol.records.metadata_records import (
     AbortTransactionRecord,
+    FeatureLevelRecord,
     decode_metadata_record,
 )
 
@@ -210,10 +211,12 @@ class ControllerStateMachine:
         for start in range(0, len(records), MAX_RECORDS_PER_BATCH):
             self.append(records[start : start + MAX_RECORDS_PER_BATCH], now_ms)
 
-    def append(self, records: Iterable[Message], now_ms: int) -> None:
+    def append(self, records: Sequence[Message], now_ms: int) -> None:
         """Append one batch of records and replay it; the next operation sees its effects."""
         controller, core = self.controller, self.core
         metadata_version = controller.image.features.get(METADATA_VERSION, 0)
+        if controller.image.is_empty:
+            metadata_version = _first_metadata_version(records)
         stated = records_at(records, metadata_version)
         if not stated:
             return
@@ -353,6 +356,14 @@ class ControllerStateMachine:
         """Return the image after all records in the log, committed or not."""
         image = self._appended[-1].committed.image if self._appended else self.image
         return self._with_leader(image)
+
+
+def _first_metadata_version(records: Iterable[Message]) -> int:
+    """Return the metadata.version that the first records of a log set."""
+    for record in records:
+        if isinstance(record, FeatureLevelRecord) and record.name == METADATA_VERSION:
+            return record.feature_level
+    return 0
 
 
 def _not_controller() -> KafkaError:

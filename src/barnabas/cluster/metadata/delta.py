@@ -22,6 +22,7 @@ from barnabas.cluster.metadata.image import (
 )
 from barnabas.cluster.metadata.partition_index import Change, PartitionKey
 from barnabas.cluster.metadata.persistent_map import persistent
+from barnabas.cluster.metadata.scram_credentials import ScramCredential, ScramKey
 from barnabas.protocol.messages_base import Message
 from barnabas.protocol.records import metadata_records as records
 from barnabas.protocol.types import Uuid
@@ -70,6 +71,7 @@ class MetadataDelta:
         self.configs: dict[tuple[int, str], dict[str, str]] = {}
         self.features: dict[str, int] = {}
         self.security: dict[tuple[object, ...], Message | None] = {}
+        self.scram: dict[ScramKey, ScramCredential | None] = {}
         self.next_producer_id: int | None = None
 
     @property
@@ -83,6 +85,7 @@ class MetadataDelta:
             or self.configs
             or self.features
             or self.security
+            or self.scram
             or self.next_producer_id is not None
         )
 
@@ -114,6 +117,8 @@ class MetadataDelta:
             changes["features"] = {name: level for name, level in levels.items() if level}
         if self.security:
             changes["security"] = persistent(image.security).updated(self.security)
+        if self.scram:
+            changes["scram"] = persistent(image.scram).updated(self.scram)
         if self.next_producer_id is not None:
             changes["next_producer_id"] = self.next_producer_id
         return attrs.evolve(image, **changes)
@@ -307,10 +312,10 @@ class MetadataDelta:
         self.security["quota", entity, record.key] = None if record.remove else record
 
     def _scram_record(self, record: records.UserScramCredentialRecord) -> None:
-        self.security["scram", record.name, record.mechanism] = record
+        self.scram[record.name, record.mechanism] = ScramCredential.of(record)
 
     def _remove_scram_record(self, record: records.RemoveUserScramCredentialRecord) -> None:
-        self.security["scram", record.name, record.mechanism] = None
+        self.scram[record.name, record.mechanism] = None
 
     def _token_record(self, record: records.DelegationTokenRecord) -> None:
         self.security["token", record.token_id] = record

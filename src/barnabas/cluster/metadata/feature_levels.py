@@ -21,6 +21,8 @@ METADATA_VERSION_MIN = 7
 METADATA_VERSION_LATEST = 30
 # The levels that added records or fields (`didMetadataChange`).
 _METADATA_CHANGES = frozenset({7, 8, 11, 13, 14, 15, 17, 23, 30})
+# IBP_3_5_IV2: users have SCRAM credentials (KIP-900).
+SCRAM_SINCE = 11
 # IBP_3_7_IV0: controllers register (KIP-919).
 CONTROLLER_REGISTRATION_SINCE = 15
 # IBP_3_7_IV2: partitions have the directories of their replicas (KIP-858).

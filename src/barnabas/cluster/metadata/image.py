@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
+from barnabas.cluster.metadata.scram_credentials import ScramCredential, ScramKey
 from barnabas.protocol.messages_base import Message
 from barnabas.protocol.types import ZERO_UUID, Uuid
 
@@ -140,8 +141,8 @@ class MetadataImage:
 
     `controller_id` and `epoch` are the quorum's leader (-1: unknown) and its epoch;
     `record_epoch` is the epoch of the last record. `configs` maps (resource type, name) to the
-    overrides set there. `security` keeps ACL, quota, SCRAM and delegation token records by their
-    identity.
+    overrides set there. `scram` has the SCRAM credentials of users. `security` keeps ACL, quota
+    and delegation token records by their identity.
     """
 
     cluster_id: str = ""
@@ -160,6 +161,7 @@ class MetadataImage:
     security: Mapping[tuple[object, ...], Message] = attrs.field(
         factory=dict[tuple[object, ...], Message]
     )
+    scram: Mapping[ScramKey, ScramCredential] = attrs.field(factory=dict[ScramKey, ScramCredential])
     next_producer_id: int = 0
     _partition_index: "PartitionIndex | None" = attrs.field(default=None, eq=False, repr=False)
 

@@ -29,6 +29,7 @@ def difference(old: MetadataImage, new: MetadataImage) -> MetadataDelta:
         {key: each for key, each in new.controllers.items() if old.controllers.get(key) != each}
     )
     delta.security.update(_changes(old.security, new.security))
+    delta.scram.update(_changes(old.scram, new.scram))
     for key in {**old.configs, **new.configs}:
         values = dict(new.configs.get(key, {}))
         if values != dict(old.configs.get(key, {})):

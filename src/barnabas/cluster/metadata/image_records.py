@@ -41,6 +41,8 @@ def image_records(image: MetadataImage) -> Iterator[Message]:
         yield ProducerIdsRecord(
             broker_id=-1, broker_epoch=-1, next_producer_id=image.next_producer_id
         )
+    for (user, mechanism_code), credential in image.scram.items():
+        yield credential.record(user, mechanism_code)
     yield from image.security.values()
 
 

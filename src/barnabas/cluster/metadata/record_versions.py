@@ -19,11 +19,13 @@ from barnabas.protocol.records.metadata_records import (
     PartitionRecord,
     RegisterBrokerRecord,
     RegisterControllerRecord,
+    UserScramCredentialRecord,
     encode_metadata_record,
 )
 
 # Levels of metadata.version.
-_IBP_3_4_IV0, _IBP_3_7_IV0, _IBP_3_7_IV2, _IBP_4_0_IV1, _IBP_4_3_IV0 = 8, 15, 17, 23, 30
+_IBP_3_4_IV0, _IBP_3_5_IV2, _IBP_3_7_IV0, _IBP_3_7_IV2 = 8, 11, 15, 17
+_IBP_4_0_IV1, _IBP_4_3_IV0 = 23, 30
 
 # Record -> (level since when, version), the highest first.
 _VERSIONS: Final[dict[type[Message], tuple[tuple[int, int], ...]]] = {
@@ -32,6 +34,7 @@ _VERSIONS: Final[dict[type[Message], tuple[tuple[int, int], ...]]] = {
     PartitionRecord: ((_IBP_4_0_IV1, 2), (_IBP_3_7_IV2, 1), (0, 0)),
     PartitionChangeRecord: ((_IBP_4_0_IV1, 2), (_IBP_3_7_IV2, 1), (0, 0)),
     RegisterControllerRecord: ((_IBP_3_7_IV0, 0),),
+    UserScramCredentialRecord: ((_IBP_3_5_IV2, 0),),
 }
 
 

@@ -1,12 +1,12 @@
 """The files that `kafka-storage format` of Kafka 4.3 writes, as content.
 
-`bootstrap.checkpoint`, in each log directory, has the feature levels that the first controller
-writes to the quorum's log. With initial controllers (kraft.version 1), the snapshot
-`0-0.checkpoint` of the quorum's log has the voters. A node without that snapshot finds the voters
-through `controller.quorum.bootstrap.servers`, or has them in `controller.quorum.voters`.
+`bootstrap.checkpoint`, in each log directory, has the feature levels and the SCRAM credentials that
+the first controller writes to the quorum's log. With initial controllers (kraft.version 1), the
+snapshot `0-0.checkpoint` of the quorum's log has the voters. A node without that snapshot finds the
+voters through `controller.quorum.bootstrap.servers`, or has them in `controller.quorum.voters`.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from barnabas.cluster.metadata.feature_levels import BOOTSTRAP, KRAFT_VERSION_LATEST
@@ -18,6 +18,7 @@ from barnabas.cluster.quorum.metadata_snapshot import (
     encode_snapshot,
 )
 from barnabas.cluster.quorum.voters import ReplicaKey, Voter, VoterSet
+from barnabas.protocol.messages_base import Message
 from barnabas.protocol.records.metadata_records import FeatureLevelRecord
 from barnabas.protocol.types import Uuid
 
@@ -71,7 +72,11 @@ def _parse_voter(text: str, listener_name: str) -> Voter:
 
 
 def formatted_files(
-    *, voters: VoterSet | None, now_ms: int, features: Mapping[str, int] = BOOTSTRAP
+    *,
+    voters: VoterSet | None,
+    now_ms: int,
+    features: Mapping[str, int] = BOOTSTRAP,
+    credentials: Sequence[Message] = (),
 ) -> Iterator[tuple[str, bytes]]:
     """Yield name and content of each file of a new log directory, except `meta.properties`.
 
@@ -84,10 +89,10 @@ def formatted_files(
         )
         yield f"{METADATA_DIRECTORY}/{SnapshotId(0, 0).file_name}", _encoded(quorum, now_ms)
     levels = sorted(features.items(), key=_metadata_version_first)
-    bootstrap = Snapshot(
-        records=[FeatureLevelRecord(name=name, feature_level=level) for name, level in levels]
-    )
-    yield BOOTSTRAP_CHECKPOINT, _encoded(bootstrap, now_ms)
+    records: list[Message] = [
+        FeatureLevelRecord(name=name, feature_level=level) for name, level in levels
+    ]
+    yield BOOTSTRAP_CHECKPOINT, _encoded(Snapshot(records=[*records, *credentials]), now_ms)
 
 
 def _encoded(snapshot: Snapshot, now_ms: int) -> bytes:

@@ -42,6 +42,14 @@ PROPERTIES: tuple[P, ...] = (
       "Local address of this node's connections to other nodes. For tests: a proxy identifies "
       "nodes of one machine by it.",
       internal=True, has_effect=True),
+    P("barnabas.authentication.timeout.ms", INT, 30_000, LOW,
+      "Milliseconds that a client of a SASL listener has from its connection to the end of its "
+      "authentication.",
+      validator=Range(1), has_effect=True),
+    P("barnabas.unauthenticated.connections.max", INT, 1000, LOW,
+      "Connections of a SASL listener that may be unauthenticated at a time; a further one closes "
+      "the oldest of them.",
+      validator=Range(1), has_effect=True),
     P("barnabas.open.files.max", INT, 0, LOW,
       "Files that the logs keep open at once; 0 takes what the system's limit leaves.",
       validator=Range(0)),

@@ -107,6 +107,14 @@ class LogDirServices:
 
 
 @attrs.frozen
+class SecurityServices:
+    """For the apis of users."""
+
+    image: "Callable[[], MetadataImage]"
+    """Returns the committed metadata."""
+
+
+@attrs.frozen
 class MetadataServices:
     """For ApiVersions, Metadata, DescribeCluster, DescribeTopicPartitions."""
 
@@ -145,4 +153,5 @@ EnvelopeContext: TypeAlias = RequestContext[EnvelopeServices]
 GroupsContext: TypeAlias = RequestContext[GroupServices]
 LogDirContext: TypeAlias = RequestContext[LogDirServices]
 MetadataContext: TypeAlias = RequestContext[MetadataServices]
+SecurityContext: TypeAlias = RequestContext[SecurityServices]
 TransactionsContext: TypeAlias = RequestContext[TransactionServices]

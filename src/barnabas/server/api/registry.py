@@ -293,6 +293,7 @@ SERVED: Final = (
          errors=in_items((items("entries", "entries"),))),
     _api("DescribeUserScramCredentials", _BROKER,
          "security.scram_handlers.describe_user_scram_credentials", _DESCRIBE),
+    *_operation("AlterUserScramCredentials", _ALTER),
     _api("DescribeAcls", _BOTH, "security.acl_handlers.describe_acls", _DESCRIBE),
     _api("CreateAcls", _BOTH, "security.acl_handlers.create_acls", _ALTER,
          errors=in_items((items("creations", "results"),))),

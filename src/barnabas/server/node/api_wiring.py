@@ -15,6 +15,7 @@ from barnabas.server.api.handler_services import (
     GroupServices,
     LogDirServices,
     MetadataServices,
+    SecurityServices,
     TransactionServices,
 )
 from barnabas.server.replication.fetch_sessions import FetchSessionCache
@@ -36,7 +37,7 @@ def broker_dispatcher(node: "Node") -> Dispatcher:
         "groups": _group_services(node),
         "log_dirs": _log_dir_services(node),
         "metadata": _metadata_services(node),
-        "security": None,
+        "security": _security_services(node),
         "transactions": _transaction_services(node),
     }
     return Dispatcher("broker", services, slow_request_s=_slow_request_s(node))
@@ -49,7 +50,7 @@ def controller_dispatcher(node: "Node") -> Dispatcher:
         "controller": node.quorum,
         "envelope": EnvelopeServices(lambda: node.dispatchers["controller"]),
         "metadata": _metadata_services(node),
-        "security": None,
+        "security": _security_services(node),
     }
     return Dispatcher("controller", services, slow_request_s=_slow_request_s(node))
 
@@ -61,6 +62,10 @@ def _slow_request_s(node: "Node") -> float:
 
 def _config_services(node: "Node") -> ConfigServices:
     return ConfigServices(node.node_id, node.settings, lambda: node.quorum.image)
+
+
+def _security_services(node: "Node") -> SecurityServices:
+    return SecurityServices(lambda: node.quorum.image)
 
 
 def _data_services(node: "Node") -> DataServices:

@@ -5,6 +5,7 @@ A simulation has its own in place of this class. The order in which the node use
 """
 
 import time
+from collections.abc import Mapping
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from barnabas.log import LogManager
     from barnabas.server.node.node import Node
     from barnabas.server.quorum.failure_detector import FailureDetector
+    from barnabas.server.transport.login import LoginPolicy
 
 
 class Machine:
@@ -36,13 +38,15 @@ class Machine:
         """Return the threads for calls that may block on a disk."""
         return DiskThreads()
 
-    def transport(self, limits: Limits, disk: DiskThreads) -> Transport:
+    def transport(
+        self, limits: Limits, disk: DiskThreads, logins: "Mapping[str, LoginPolicy]"
+    ) -> Transport:
         """Return the connections of clients and other nodes."""
 
         async def read(fd: int, position: int, size: int) -> None:
             await disk.run(read_ahead, fd, position, size)
 
-        return Transport(limits, read)
+        return Transport(limits, read, logins)
 
     def bind(
         self, endpoint: Endpoint, kind: ListenerKind, limits: Limits, held: ExitStack

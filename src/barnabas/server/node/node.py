@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from barnabas.server.storage.directory_assignments import DirectoryAssignments
     from barnabas.server.storage.helper_pool import HelperPool
     from barnabas.server.storage.record_worker import RecordWorker
+    from barnabas.server.transport.login import LoginPolicy
 
 logger = logging.getLogger(__name__)
 
@@ -88,7 +89,9 @@ class Node:
         self.disk = self.machine.disk()
         self.commits = CommitWaits(self.disk.flush)
         self.metrics = Metrics(self, is_broker=config.is_broker, is_controller=config.is_controller)
-        self.transport = self.machine.transport(Limits.of(config), self.disk)
+        self.transport = self.machine.transport(
+            Limits.of(config), self.disk, self._login_policies()
+        )
         self.settings.subscribe(
             DYNAMIC_LIMITS, lambda config: self.transport.update_limits(Limits.of(config))
         )
@@ -97,6 +100,14 @@ class Node:
         self._detector: FailureDetector | None = None
         self._stopping = tasks.event()
         self.disks_lost = tasks.event()
+
+    def _login_policies(self) -> "Mapping[str, LoginPolicy]":
+        """Return how listeners authenticate clients. A node without SASL imports nothing of it."""
+        if not any(each.security_protocol.startswith("SASL_") for each in self.config.listeners):
+            return {}
+        from barnabas.server.node.login_policies import login_policies
+
+        return login_policies(self)
 
     @property
     def config(self) -> NodeConfig:

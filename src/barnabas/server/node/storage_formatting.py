@@ -1,6 +1,6 @@
 """Format a node's log directories, as `kafka-storage format` does."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from barnabas.cluster.metadata.feature_levels import BOOTSTRAP, METADATA_VERSION
@@ -11,6 +11,7 @@ from barnabas.config import NodeConfig
 from barnabas.log import DataDirectoryError
 from barnabas.log.checkpoints import META_PROPERTIES, CheckpointError, MetaProperties
 from barnabas.log.file_operations import replace_file
+from barnabas.protocol.messages_base import Message
 from barnabas.protocol.types import Uuid
 from barnabas.server.quorum.quorum_files import format_directory
 
@@ -39,12 +40,14 @@ def format_storage(
     voters: VoterSet | None,
     now_ms: int,
     features: Mapping[str, int] = BOOTSTRAP,
+    credentials: Sequence[Message] = (),
     ignore_formatted: bool = False,
 ) -> Iterator[str]:
     """Format the directories of a node that are not formatted; yield one line for each.
 
     The quorum's directory, which is the last, has the id that `voters` states for this node.
-    Without voters the node finds its quorum elsewhere. Raises DataDirectoryError when a directory
+    Without voters the node finds its quorum elsewhere. `credentials` are the records of users that
+    the cluster has from its first start. Raises DataDirectoryError when a directory
     belongs to another node or cluster, or is formatted and not ignored, and OSError.
     """
     others = [path for path in dict.fromkeys(config.log_dirs) if path != config.metadata_log_dir]
@@ -68,7 +71,11 @@ def format_storage(
         kind = _kind(voters, own) if is_metadata else "data directory"
         yield f"Formatting {kind} {path} with metadata.version {version}."
         format_directory(
-            path, voters=voters if is_metadata else None, now_ms=now_ms, features=features
+            path,
+            voters=voters if is_metadata else None,
+            now_ms=now_ms,
+            features=features,
+            credentials=credentials,
         )
         directory_id = own.key.directory_id if own and is_metadata else Uuid.random()
         properties = MetaProperties(cluster_id, config.node_id, directory_id)

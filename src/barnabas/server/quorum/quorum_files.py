@@ -1,6 +1,6 @@
 """The small files of the quorum: `quorum-state`, and those of a new directory."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from barnabas.cluster.metadata.feature_levels import BOOTSTRAP
@@ -8,6 +8,7 @@ from barnabas.cluster.quorum.quorum_state import FILE_NAME, QuorumState
 from barnabas.cluster.quorum.storage_format import formatted_files
 from barnabas.cluster.quorum.voters import VoterSet
 from barnabas.log.file_operations import replace_file
+from barnabas.protocol.messages_base import Message
 
 
 def read_quorum_state(metadata_directory: Path) -> QuorumState:
@@ -35,6 +36,7 @@ def format_directory(
     voters: VoterSet | None,
     now_ms: int,
     features: Mapping[str, int] = BOOTSTRAP,
+    credentials: Sequence[Message] = (),
 ) -> None:
     """Write the files of a new log directory, except `meta.properties`; raises OSError.
 
@@ -42,6 +44,9 @@ def format_directory(
     formatting again after a crash completes it.
     """
     directory.mkdir(parents=True, exist_ok=True)
-    for name, content in formatted_files(voters=voters, now_ms=now_ms, features=features):
+    files = formatted_files(
+        voters=voters, now_ms=now_ms, features=features, credentials=credentials
+    )
+    for name, content in files:
         (directory / name).parent.mkdir(exist_ok=True)
         replace_file(directory / name, content)

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from sys import maxsize
 from time import monotonic
+from typing import TYPE_CHECKING
 
 import attrs
 import trio
@@ -25,6 +26,9 @@ from barnabas.server.open_files import connections_room
 from barnabas.server.transport.connection import Connection
 from barnabas.server.transport.frame_splitter import SCRATCH_BYTES
 from barnabas.server.transport.peer_watch import PeerWatch
+
+if TYPE_CHECKING:
+    from barnabas.server.transport.login import LoginPolicy
 
 logger = logging.getLogger(__name__)
 
@@ -134,10 +138,14 @@ class Transport:
     """All listeners and connections of a node, and what they share."""
 
     def __init__(
-        self, limits: Limits, read_ahead: Callable[[int, int, int], Awaitable[object]]
+        self,
+        limits: Limits,
+        read_ahead: Callable[[int, int, int], Awaitable[object]],
+        logins: "Mapping[str, LoginPolicy] | None" = None,
     ) -> None:
         self.limits = limits
         self.read_ahead = read_ahead
+        self.logins: Mapping[str, LoginPolicy] = logins or {}
         self.scratch = memoryview(bytearray(SCRATCH_BYTES))
         self.dispatchers: Mapping[ListenerKind, Dispatcher] = {}
         self.connections: set[Connection] = set()
@@ -285,11 +293,15 @@ class Transport:
         self.connections.add(connection)
         self._by_ip[host] += 1
         self.accepted += 1
+        if connection.login is not None:
+            connection.login.begin(connection)
         self._nursery.start_soon(connection.run, name=connection.run)
 
     def forget(self, connection: Connection) -> None:
         """Remove a closed connection and free its slot."""
         self._peers.forget(connection)
+        if connection.login is not None:
+            connection.login.end(connection)
         self.connections.discard(connection)
         self._by_ip[connection.client_host] -= 1
         if not self._by_ip[connection.client_host]:

@@ -28,6 +28,7 @@ from barnabas.sockets.socket_stream import SocketStream
 
 if TYPE_CHECKING:
     from barnabas.server.transport.acceptor import Listener, Transport
+    from barnabas.server.transport.login import Login
 
 logger = logging.getLogger(__name__)
 
@@ -76,6 +77,7 @@ class Connection:
         "hung_up",
         "last_active_s",
         "listener_name",
+        "login",
         "parked",
         "principal",
         "reader",
@@ -95,7 +97,10 @@ class Connection:
         self.client_host = client_host
         self.fd = sock.fileno()
         self.stream: ByteStream = SocketStream(sock, transport.read_ahead)
-        self.reader = FrameReader(transport.limits.request_bytes_max)
+        policy = transport.logins.get(listener.name)
+        self.login: Login | None = None if policy is None else policy.login()
+        size_max = transport.limits.request_bytes_max
+        self.reader = FrameReader(size_max if policy is None else policy.receive_bytes_max)
         self.scope = trio.CancelScope()
         self.closing = False  # no further request is started
         self.handling = False  # a handler is being awaited
@@ -225,6 +230,47 @@ class Connection:
                 turns = _TURNS_MAX
 
     async def _handle_frames(self, frames: list[bytearray]) -> None:
+        if self.login is None:
+            await self._handle_requests(frames)
+            return
+        requests: list[bytearray] = []
+        for frame in frames:
+            if self.login.takes(frame):
+                await self._handle_before_login(requests)
+                if not self.closing:
+                    await self._log_in(self.login, frame)
+            elif self.login.is_expired:
+                await self._handle_before_login(requests)
+                raise ProtocolError("the session has ended, and the client did not renew it")
+            else:
+                requests.append(frame)
+            if self.closing:
+                return
+        if requests:
+            await self._handle_requests(requests)
+
+    async def _handle_before_login(self, requests: list[bytearray]) -> None:
+        """Answer the requests that precede a frame of the authentication."""
+        if requests:
+            await self._handle_requests(requests)
+            requests.clear()
+        await self._drain()
+
+    async def _log_in(self, login: "Login", frame: bytearray) -> None:
+        """Carry out a step of the authentication; close the connection when it failed."""
+        if not await login.step(self, frame):
+            self.closing = True
+        elif login.session is not None:
+            identity = login.session.identity
+            self.principal = Principal(USER, identity.user, identity.token_authenticated)
+            self.reader.size_max = self.transport.limits.request_bytes_max
+
+    async def send_encoded(self, parts: list[Any]) -> None:
+        """Send the parts of a response, and those before it."""
+        self._out += parts
+        await self._flush()
+
+    async def _handle_requests(self, frames: list[bytearray]) -> None:
         try:
             for start in range(0, len(frames), _REQUESTS_MAX):
                 if start:

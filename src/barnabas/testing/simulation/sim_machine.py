@@ -66,9 +66,9 @@ class SimMachine(Machine):
         disk.watch = self._watch
         return disk
 
-    def transport(self, limits: Any, disk: Any) -> Any:
+    def transport(self, limits: Any, disk: Any, logins: Any) -> Any:
         """Return the connections of the node."""
-        del disk
+        del disk, logins
         return SimTransport(self._process, self._streams, limits)
 
     def bind(self, endpoint: Endpoint, kind: ListenerKind, limits: Any, held: ExitStack) -> Any:

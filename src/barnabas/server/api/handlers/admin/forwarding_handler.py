@@ -2,7 +2,8 @@
 
 CreateTopics, DeleteTopics, CreatePartitions, AlterPartitionReassignments,
 ListPartitionReassignments, ElectLeaders, UpdateFeatures, UnregisterBroker, DescribeQuorum,
-AddRaftVoter and RemoveRaftVoter. A change is committed before its response arrives.
+AddRaftVoter, RemoveRaftVoter and AlterUserScramCredentials. A change is committed before its
+response arrives.
 """
 
 from typing import TypeVar
@@ -12,6 +13,9 @@ from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.add_raft_voter import AddRaftVoterRequest
 from barnabas.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
+)
+from barnabas.protocol.messages.alter_user_scram_credentials import (
+    AlterUserScramCredentialsRequest,
 )
 from barnabas.protocol.messages.create_partitions import CreatePartitionsRequest
 from barnabas.protocol.messages.create_topics import CreateTopicsRequest
@@ -41,6 +45,7 @@ ForwardedRequest = (
     | DescribeQuorumRequest
     | AddRaftVoterRequest
     | RemoveRaftVoterRequest
+    | AlterUserScramCredentialsRequest
 )
 
 

@@ -3,8 +3,8 @@
 CreateTopics, DeleteTopics, CreatePartitions, AlterConfigs, IncrementalAlterConfigs,
 AlterPartitionReassignments, ListPartitionReassignments, ElectLeaders, UpdateFeatures,
 BrokerRegistration, BrokerHeartbeat, AllocateProducerIds, ControllerRegistration,
-AssignReplicasToDirs, AlterPartition and UnregisterBroker: clients and brokers send the same
-messages, and the controller decides each of them (`cluster.controller`).
+AssignReplicasToDirs, AlterPartition, UnregisterBroker and AlterUserScramCredentials: clients and
+brokers send the same messages, and the controller decides each of them (`cluster.controller`).
 """
 
 from typing import TYPE_CHECKING
