@@ -14,15 +14,14 @@ NODE = NodeConfig.load()
 
 PROMISES = [
     ("authorizer.class.name", "org.apache.kafka.metadata.authorizer.StandardAuthorizer"),
-    ("sasl.enabled.mechanisms", "PLAIN"),
-    ("listener.name.plaintext.sasl.enabled.mechanisms", "SCRAM-SHA-256"),
-    ("listener.name.plaintext.plain.sasl.jaas.config", "Module required;"),
-    ("sasl.jaas.config", "Module required;"),
+    ("sasl.mechanism.inter.broker.protocol", "PLAIN"),
+    ("sasl.kerberos.service.name", "kafka"),
+    ("sasl.login.class", "org.example.Login"),
+    ("listener.name.plaintext.plain.sasl.login.class", "org.example.Login"),
     ("ssl.keystore.location", "/etc/kafka/node.p12"),
     ("listener.name.plaintext.ssl.keystore.location", "/etc/kafka/node.p12"),
     ("ssl.client.auth", "required"),
     ("delegation.token.secret.key", "secret"),
-    ("connections.max.reauth.ms", "60000"),
     ("principal.builder.class", "org.example.Principals"),
     ("metric.reporters", "org.example.Reporter"),
     ("create.topic.policy.class.name", "org.example.Policy"),
@@ -51,7 +50,7 @@ def test_replica_selector_of_another_class_stops_the_start() -> None:
         NodeConfig.load(None, {"replica.selector.class": "org.example.Selector"})
 
 
-@pytest.mark.parametrize("protocol", ["SSL", "SASL_PLAINTEXT", "SASL_SSL"])
+@pytest.mark.parametrize("protocol", ["SSL", "SASL_SSL"])
 def test_listener_with_protection_stops_the_start(protocol: str) -> None:
     with pytest.raises(ConfigError, match=f"security protocol {protocol} is not supported"):
         NodeConfig.load(None, {"listeners": f"{protocol}://:9092,CONTROLLER://:9093"})
@@ -134,6 +133,44 @@ def test_quorum_of_this_node_alone_is_accepted() -> None:
 def test_property_without_effect_is_one_warning_line() -> None:
     config = NodeConfig.load(None, {"num.io.threads": "16", "log.retention.hours": "1"})
     assert config.warnings == ("num.io.threads=16 has no effect in barnabas",)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("sasl.enabled.mechanisms", "PLAIN"),
+        ("sasl.jaas.config", "Module required;"),
+        ("connections.max.reauth.ms", "60000"),
+        ("listener.name.plaintext.sasl.enabled.mechanisms", "SCRAM-SHA-256"),
+        ("listener.name.plaintext.plain.sasl.jaas.config", "Module required;"),
+    ],
+)
+def test_property_of_sasl_without_a_listener_with_sasl_is_one_warning_line(
+    name: str, value: str
+) -> None:
+    (line,) = NodeConfig.load(None, {name: value}).warnings
+    assert line == f"{name} has no effect: no listener that it belongs to has SASL"
+
+
+def test_property_of_sasl_of_a_listener_with_sasl_has_no_warning() -> None:
+    config = {
+        "listeners": "SASL_PLAINTEXT://127.0.0.1:9094,CONTROLLER://127.0.0.1:9093",
+        "inter.broker.listener.name": "SASL_PLAINTEXT",
+        "sasl.enabled.mechanisms": "PLAIN",
+        "listener.name.sasl_plaintext.plain.sasl.jaas.config": "Module required;",
+        "listener.name.sasl_plaintext.plain.connections.max.reauth.ms": "5",
+    }
+    assert NodeConfig.load(None, config).warnings == ()
+
+
+def test_listener_with_sasl_between_nodes_stops_the_start() -> None:
+    config = {
+        "listeners": "SASL_PLAINTEXT://127.0.0.1:9094,CONTROLLER://127.0.0.1:9093",
+        "inter.broker.listener.name": "SASL_PLAINTEXT",
+        "controller.quorum.bootstrap.servers": "a:9093,b:9093",
+    }
+    with pytest.raises(ConfigError, match="connect to each other in plain text"):
+        NodeConfig.load(None, config)
 
 
 def test_property_of_one_listener_is_one_warning_line() -> None:

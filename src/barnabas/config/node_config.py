@@ -338,6 +338,21 @@ class NodeConfig:
                 f"must reach each other through an advertised listener, one of: {known}",
                 name="inter.broker.listener.name",
             )
+        self._check_between_nodes()
+
+    def _check_between_nodes(self) -> None:
+        """Refuse SASL on the listeners that other nodes use."""
+        if self.is_single_node:
+            return
+        between = {*self.controller_listener_names, self.inter_broker_listener_name}
+        for listener in self.listeners:
+            if listener.name in between and listener.security_protocol != "PLAINTEXT":
+                raise ConfigError(
+                    f"Invalid value {listener} for configuration listeners: nodes of a cluster "
+                    "connect to each other in plain text; use a PLAINTEXT listener for "
+                    f"{listener.name}, in a network that clients do not reach",
+                    name="listeners",
+                )
 
 
 def lookup(name: str) -> Property | None:

@@ -40,7 +40,10 @@ def warnings_of(config: NodeConfig, given: Collection[str]) -> Iterator[str]:
             continue
         if config.static[name] == SINGLE_NODE.get(name):
             continue  # as in the file that Kafka ships for a single node
-        if name.startswith(_LISTENER_PREFIX):
+        if _is_of_sasl(name) and row.has_effect:
+            if not _has_sasl(config, name):
+                yield f"{name} has no effect: no listener that it belongs to has SASL"
+        elif name.startswith(_LISTENER_PREFIX):
             yield f"{name} has no effect: properties of one listener are not supported"
         elif not row.has_effect:
             yield f"{name}={_shown(row, config.get(name))} has no effect in barnabas"
@@ -70,6 +73,20 @@ def note_of(row: Property) -> str:
     if row.is_checked:
         return "Checked at start-up; without further effect on a single node."
     return "Accepted without effect."
+
+
+def _is_of_sasl(name: str) -> bool:
+    """True for a property of SASL, for all listeners, for one, or for a mechanism of one."""
+    base = name.split(".", 3)[-1] if name.startswith(_LISTENER_PREFIX) else name
+    return any(part in f".{base}" for part in (".sasl.", ".connections.max.reauth.ms"))
+
+
+def _has_sasl(config: NodeConfig, name: str) -> bool:
+    """True when a listener with SASL exists to which the property belongs."""
+    names = {
+        each.name.lower() for each in config.listeners if each.security_protocol.startswith("SASL_")
+    }
+    return bool(names) and (not name.startswith(_LISTENER_PREFIX) or name.split(".", 3)[2] in names)
 
 
 def _differs(row: Property, value: object) -> bool:

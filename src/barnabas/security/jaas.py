@@ -1,7 +1,7 @@
 """JAAS lines: the login module and its options in a property `sasl.jaas.config`.
 
 The syntax is that of Kafka's `JaasConfig`, which reads with Java's `StreamTokenizer`: words,
-strings in single or double quotes with Java's escapes, numbers (which are no values), comments.
+strings in single or double quotes with Java's escapes, comments. A number is not a value.
 """
 
 from collections.abc import Mapping

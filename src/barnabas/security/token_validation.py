@@ -29,7 +29,7 @@ class TokenError(Exception):
 
 @attrs.frozen
 class TokenRules:
-    """What a token must state.
+    """The claims that a token must have.
 
     An `issuer` of None and empty `audiences` accept any. `required_claims` are those that must be
     present in addition to the expiry.
@@ -45,7 +45,7 @@ class TokenRules:
 
 @attrs.frozen
 class ValidToken:
-    """What a valid token says."""
+    """The content of a valid token."""
 
     subject: str
     scopes: frozenset[str]

@@ -1,4 +1,4 @@
-"""What all SASL mechanisms have in common: the exchange of one authentication, and its failures."""
+"""The interface of all SASL mechanisms: the exchange of one authentication, and its failures."""
 
 from collections.abc import Callable
 from typing import Protocol

@@ -44,15 +44,20 @@ class ErrorPlaces:
     """One for each layout of the request: the first whose outermost field it has is taken."""
     beside_top: bool = False
     """True when items get the code even where the top level has it."""
+    is_union: bool = False
+    """True when each path is taken, not only the first."""
     unexpected: ErrorCode = ErrorCode.UNKNOWN_SERVER_ERROR
     """The code of a request whose handler failed by a bug."""
 
 
 def in_items(
-    *paths: Path, beside_top: bool = False, unexpected: ErrorCode = ErrorCode.UNKNOWN_SERVER_ERROR
+    *paths: Path,
+    beside_top: bool = False,
+    is_union: bool = False,
+    unexpected: ErrorCode = ErrorCode.UNKNOWN_SERVER_ERROR,
 ) -> ErrorPlaces:
     """Return the places for an api with an error code for each item."""
-    return ErrorPlaces(paths, beside_top, unexpected)
+    return ErrorPlaces(paths, beside_top, is_union, unexpected)
 
 
 AT_TOP_LEVEL = ErrorPlaces()

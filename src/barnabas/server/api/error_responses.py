@@ -28,8 +28,9 @@ def error_response(
     path = _path(places, request, version)
     if path is None:
         return response if at_top else None
-    for answer in _answers(response, request, path):
-        _set_code(answer, version, code, message)
+    for each in places.paths if places.is_union else (path,):
+        for answer in _answers(response, request, each):
+            _set_code(answer, version, code, message)
     return response
 
 

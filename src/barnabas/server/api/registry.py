@@ -293,7 +293,11 @@ SERVED: Final = (
          errors=in_items((items("entries", "entries"),))),
     _api("DescribeUserScramCredentials", _BROKER,
          "security.scram_handlers.describe_user_scram_credentials", _DESCRIBE),
-    *_operation("AlterUserScramCredentials", _ALTER),
+    *_operation("AlterUserScramCredentials", _ALTER, errors=in_items(
+        (items("deletions", "results", user="name"),),
+        (items("upsertions", "results", user="name"),),
+        is_union=True,
+    )),
     _api("DescribeAcls", _BOTH, "security.acl_handlers.describe_acls", _DESCRIBE),
     _api("CreateAcls", _BOTH, "security.acl_handlers.create_acls", _ALTER,
          errors=in_items((items("creations", "results"),))),

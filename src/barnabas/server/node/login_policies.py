@@ -1,4 +1,4 @@
-"""How each listener of a node authenticates its clients, from the configuration."""
+"""The authentication of clients on each listener of a node, from the configuration."""
 
 import secrets
 from collections.abc import Mapping

@@ -18,7 +18,7 @@ import trio
 from trio.lowlevel import checkpoint
 
 from barnabas.protocol.errors import ProtocolError
-from barnabas.security.principals import ANONYMOUS, Principal
+from barnabas.security.principals import ANONYMOUS, USER, Principal
 from barnabas.server.api.context import AnyContext, Deferred
 from barnabas.server.api.dispatch import Dispatcher
 from barnabas.server.transport.frame_splitter import FrameReader

@@ -67,7 +67,7 @@ class FailureLog:
 
 @attrs.frozen
 class LoginPolicy:
-    """How a listener authenticates its clients, and what its connections share.
+    """The authentication of a listener's clients, shared by its connections.
 
     `authenticator` makes the authenticator of a connection, given the session that it renews.
     `wall_ms` returns the time in milliseconds since the epoch.
