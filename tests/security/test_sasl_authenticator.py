@@ -101,7 +101,7 @@ def test_versions_handshake_and_token_authenticate(version: int) -> None:
     assert not server.is_complete
     step = server.receive(authenticate(GOOD, version), NOW)
     answer = read(step, SaslAuthenticateResponse, version)
-    assert (answer.error_code, answer.error_message, answer.auth_bytes) == (0, None, b"")
+    assert (answer.error_code, answer.error_message, answer.auth_bytes) == (0, "", b"")
     assert answer.session_lifetime_ms == 0
     assert server.is_complete
     assert server.session == Session("PLAIN", Identity("a"), None)

@@ -120,17 +120,12 @@ def format_(
             pairs = (*pairs, f"node.id={node_id}")
         config = configuration(data, None, file, pairs)
         voters = _voters(config, initial_controllers, standalone, no_initial_controllers)
-        if cluster_id is None:
-            if not standalone:
-                raise click.UsageError("--cluster-id is missing.")
-            cluster_id = str(Uuid.random())
-            click.echo(f"Using cluster id {cluster_id}.")
         given = dict(map(parse_feature, features))
         _check_kraft_version(config, given)
         levels = levels_to_format(release_version, given)
         for line in format_storage(
             config,
-            cluster_id=cluster_id,
+            cluster_id=cluster_id or _new_cluster_id(is_allowed=standalone),
             voters=voters,
             now_ms=time.time_ns() // 1_000_000,
             features=levels,
@@ -142,6 +137,17 @@ def format_(
         raise CliError(error.message) from None
     except (UnknownLevelError, DataDirectoryError) as error:
         raise CliError(str(error)) from None
+
+
+def _new_cluster_id(*, is_allowed: bool) -> str:
+    """Return a random id of a cluster, and print it."""
+    from barnabas.protocol.types import Uuid
+
+    if not is_allowed:
+        raise click.UsageError("--cluster-id is missing.")
+    cluster_id = str(Uuid.random())
+    click.echo(f"Using cluster id {cluster_id}.")
+    return cluster_id
 
 
 def _credentials(texts: tuple[str, ...], levels: Mapping[str, int]) -> list[Message]:

@@ -200,7 +200,7 @@ class SaslServerAuthenticator:
                 error_code=ErrorCode.SASL_AUTHENTICATION_FAILED, error_message=message
             )
             return Fail(failure.reason, _encoded(header, refusal))
-        response = SaslAuthenticateResponse(error_message=None, auth_bytes=answer)
+        response = SaslAuthenticateResponse(error_message="", auth_bytes=answer)
         if self.session is not None:
             response.session_lifetime_ms = self.session.lifetime_ms or 0
         return Send(_encoded(header, response))
