@@ -8,6 +8,8 @@ import base64
 import hashlib
 import hmac
 import json
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -592,3 +594,61 @@ def test_session_without_an_end_cannot_be_renewed(secured) -> None:
             "SaslAuthenticate request received after successful authentication",
         )
         assert is_served(connection)
+
+
+# Directories that either program formatted
+
+
+@jars.needed
+@pytest.mark.parametrize("formatter", ["kafka-storage", "barnabas"])
+def test_users_of_a_formatted_directory_authenticate(request, tmp_path, formatter) -> None:
+    if request.config.getoption("--bootstrap"):
+        pytest.skip("needs a server with a directory of its own")
+    process = KINDS[request.config.getoption("--server")]()
+    (sasl_port,) = free_ports(1)
+    ports = [process.port, sasl_port]
+    process.properties.update(
+        {
+            "node.id": "1",
+            "listeners": f"PLAINTEXT://127.0.0.1:{ports[0]},SASL_PLAINTEXT://127.0.0.1:{ports[1]},"
+            f"CONTROLLER://127.0.0.1:{process.controller_port}",
+            "advertised.listeners": f"PLAINTEXT://127.0.0.1:{ports[0]},"
+            f"SASL_PLAINTEXT://127.0.0.1:{ports[1]},"
+            f"CONTROLLER://127.0.0.1:{process.controller_port}",
+            "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,"
+            "SASL_PLAINTEXT:SASL_PLAINTEXT",
+            "sasl.enabled.mechanisms": ",".join(SCRAM),
+            **{
+                f"listener.name.sasl_plaintext.{each.lower()}.sasl.jaas.config": (
+                    f"{SCRAM_MODULE} required;"
+                )
+                for each in SCRAM
+            },
+        }
+    )
+    file = tmp_path / "server.properties"
+    values = {
+        "process.roles": "broker,controller",
+        "controller.listener.names": "CONTROLLER",
+        "controller.quorum.bootstrap.servers": f"127.0.0.1:{process.controller_port}",
+        "log.dirs": str(process.data),
+        **process.properties,
+    }
+    file.write_text("".join(f"{name}={value}\n" for name, value in values.items()))
+    users = [f"{each}=[name=dave,password=dave-secret,iterations=5000]" for each in SCRAM]
+    options = [
+        *("-t", "MkU3OEVBNTcwNTJENDM2Qg", "--standalone", "-c", str(file)),
+        *(option for user in users for option in ("--add-scram", user)),
+    ]
+    if formatter == "barnabas":
+        command = [sys.executable, "-m", "barnabas", "format", *options]
+        subprocess.run(command, check=True, timeout=60)
+    else:
+        jars.java("kafka.tools.StorageTool", "format", *options)
+    try:
+        process.start()
+        for mechanism in SCRAM:
+            settings = client(f"127.0.0.1:{sasl_port}", mechanism, "dave", "dave-secret")
+            assert AdminClient(settings).list_topics(timeout=60).brokers
+    finally:
+        process.close()
