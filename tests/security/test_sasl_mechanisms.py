@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from barnabas.client import AuthenticationError
 from barnabas.client.core.sasl_exchange import ScramExchange as ScramClient
 from barnabas.client.core.sasl_exchange import start_exchange
 from barnabas.cluster.metadata.scram_credentials import (
@@ -15,6 +14,7 @@ from barnabas.cluster.metadata.scram_credentials import (
     ScramCredential,
     ScramMechanism,
 )
+from barnabas.security.sasl import scram_mechanism
 from barnabas.security.sasl.oauthbearer_mechanism import OauthBearerExchange
 from barnabas.security.sasl.plain_mechanism import PlainExchange, plain_users
 from barnabas.security.sasl.sasl_mechanism import Identity, SaslFailure
@@ -229,24 +229,35 @@ def test_scram_salt_of_an_unknown_user_is_the_same_each_time() -> None:
     assert next(iter(salts)).isalnum()
 
 
-def test_scram_unknown_user_fails_even_with_the_proof_of_its_mock_credential() -> None:
-    """The keys of a mock credential come from the node's secret; no password is behind them."""
-    server = ScramExchange(SHA_256, lambda _: None, "server", b"key")
-    first = b"n,,n=x,r=client"
-    answer = server.evaluate(first, NOW)
-    signed = b"c=biws,r=clientserver"
-    mock = mock_credential(SHA_256, b"key", "x")
-    signature = SHA_256.hmac(mock.stored_key, first[3:] + b"," + answer + b"," + signed)
-    proof = base64.b64encode(bytes(a ^ b for a, b in zip(signature, b"k" * 32, strict=True)))
-    with pytest.raises(SaslFailure):
-        server.evaluate(signed + b",p=" + proof, NOW)
+def test_scram_unknown_user_fails_even_with_the_proof_of_its_mock_credential(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(
+        scram_mechanism, "mock_credential", lambda *_: credential(SHA_256, "secret")
+    )
+    server = scram()
+    with pytest.raises(SaslFailure, match="Invalid client credentials"):
+        server.evaluate(final_of(server, user="nobody"), NOW)
 
 
 def test_scram_credential_with_too_few_iterations_is_not_used() -> None:
     weak = SHA_256.credential(b"salt", SHA_256.salted_password("secret", b"salt", 4095), 4095)
     server = ScramExchange(SHA_256, lambda _: weak, "server", b"key")
-    with pytest.raises((SaslFailure, AuthenticationError)):
-        authenticate(ScramClient("sha256", "a", "secret", "client"), server)
+    assert server.evaluate(b"n,,n=a,r=client", NOW).endswith(b",i=4096")
+
+
+@pytest.mark.parametrize("nonce", ["client", "clientserve", "clientserverx", "other"])
+def test_scram_with_a_signed_nonce_that_is_not_the_servers_fails(nonce: str) -> None:
+    """The client signs what it sends, so only the comparison of the nonces notices it."""
+    server, first = scram(a="secret"), b"n,,n=a,r=client"
+    answer = server.evaluate(first, NOW)
+    final = f"c=biws,r={nonce}".encode()
+    salted = SHA_256.salted_password("secret", b"salt", 4096)
+    client_key = SHA_256.hmac(salted, b"Client Key")
+    signature = SHA_256.hmac(SHA_256.hash(client_key), b",".join([first[3:], answer, final]))
+    proof = bytes(a ^ b for a, b in zip(client_key, signature, strict=True))
+    with pytest.raises(SaslFailure, match="Invalid client nonce"):
+        server.evaluate(final + b",p=" + base64.b64encode(proof), NOW)
 
 
 def test_scram_authorization_id_must_be_the_user() -> None:
