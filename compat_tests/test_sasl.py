@@ -109,7 +109,7 @@ def secured(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Secured]:
     if request.config.getoption("--bootstrap"):
-        pytest.skip("needs a server with listeners of its own")
+        pytest.skip("needs a server with its own listeners")
     keys = tmp_path_factory.mktemp("keys") / "keys.json"
     keys.write_text(json.dumps(KeySet([KEY]).as_dict(private=False)))
     kind = KINDS[request.config.getoption("--server")]
@@ -603,7 +603,7 @@ def test_session_without_an_end_cannot_be_renewed(secured) -> None:
 @pytest.mark.parametrize("formatter", ["kafka-storage", "barnabas"])
 def test_users_of_a_formatted_directory_authenticate(request, tmp_path, formatter) -> None:
     if request.config.getoption("--bootstrap"):
-        pytest.skip("needs a server with a directory of its own")
+        pytest.skip("needs a server with its own directory")
     process = KINDS[request.config.getoption("--server")]()
     (sasl_port,) = free_ports(1)
     ports = [process.port, sasl_port]

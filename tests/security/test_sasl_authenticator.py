@@ -1,5 +1,6 @@
 """The server's authenticator: the orders of requests in Kafka's SaslAuthenticatorTest."""
 
+from functools import partial
 from typing import TypeVar
 
 import attrs
@@ -242,6 +243,14 @@ def test_session_lasts_as_long_as_the_credential_and_the_setting_allow(
     assert answer.session_lifetime_ms == (lifetime_ms or 0)
     assert server.session is not None
     assert server.session.lifetime_ms == lifetime_ms
+
+
+def test_authenticator_shows_no_password() -> None:
+    server = SaslServerAuthenticator(
+        {"PLAIN": MechanismSettings(partial(PlainExchange, {"a": "hunter2"}))}
+    )
+    server.receive(handshake(), NOW)
+    assert "hunter2" not in repr(server)
 
 
 PREVIOUS = Session("PLAIN", Identity("a"), 1000)

@@ -82,7 +82,7 @@ class MechanismSettings:
     `max_reauth_ms` is `connections.max.reauth.ms`; 0 asks for no re-authentication.
     """
 
-    start: StartExchange
+    start: StartExchange = attrs.field(repr=False)  # it may hold passwords
     max_reauth_ms: int = 0
 
 
