@@ -132,12 +132,14 @@ def test_delta_feature_at_level_zero_is_removed() -> None:
     assert cluster.image.features.keys() == {"metadata.version"}
 
 
-def test_delta_keeps_security_records_until_they_are_removed() -> None:
+def test_delta_keeps_an_acl_until_it_is_removed() -> None:
     cluster = Cluster()
-    cluster.replay([AccessControlEntryRecord(id=uuid(1), resource_name="a")])
-    assert len(cluster.image.security) == 1
+    record = AccessControlEntryRecord(id=uuid(1), resource_type=2, resource_name="a")
+    cluster.replay([record])
+    assert cluster.image.acls[uuid(1)].record(uuid(1)) == record
+    assert cluster.image.acls.has(cluster.image.acls[uuid(1)])
     cluster.replay([RemoveAccessControlEntryRecord(id=uuid(1))])
-    assert cluster.image.security == {}
+    assert not cluster.image.acls
 
 
 def test_delta_without_records_is_empty() -> None:

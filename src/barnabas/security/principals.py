@@ -38,3 +38,9 @@ class Principal:
 
 ANONYMOUS: Final = Principal(USER, "ANONYMOUS")
 """The principal of a connection that proved no identity."""
+
+LOCAL_NODE: Final = Principal("Node", "local")
+"""The node itself, in requests to its own controller that do not leave the process.
+
+It is recognized by identity: a principal from outside that has the same type and name is another.
+"""

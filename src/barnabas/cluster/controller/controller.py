@@ -65,11 +65,13 @@ from barnabas.protocol.messages.controller_registration import (
     ControllerRegistrationRequest,
     ControllerRegistrationResponse,
 )
+from barnabas.protocol.messages.create_acls import CreateAclsRequest, CreateAclsResponse
 from barnabas.protocol.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
 )
 from barnabas.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
+from barnabas.protocol.messages.delete_acls import DeleteAclsRequest, DeleteAclsResponse
 from barnabas.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
 from barnabas.protocol.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
 from barnabas.protocol.messages.incremental_alter_configs import (
@@ -119,6 +121,8 @@ ControllerRequest = (
     | AlterPartitionRequest
     | UnregisterBrokerRequest
     | AlterUserScramCredentialsRequest
+    | CreateAclsRequest
+    | DeleteAclsRequest
 )
 
 
@@ -218,13 +222,25 @@ class Controller:
         """Replace all properties of resources."""
         return config_changes.alter_configs(self._context(), request)
 
-    # Users
+    # Security
 
     def alter_scram_credentials(
         self, request: AlterUserScramCredentialsRequest
     ) -> ControllerResult[AlterUserScramCredentialsResponse]:
         """Set and remove SCRAM credentials."""
         return scram_changes.alter_scram_credentials(self._context(), request)
+
+    def create_acls(self, request: CreateAclsRequest) -> ControllerResult[CreateAclsResponse]:
+        """Add ACLs."""
+        from barnabas.cluster.controller import acl_changes  # few clusters have ACLs
+
+        return acl_changes.create_acls(self._context(), request)
+
+    def delete_acls(self, request: DeleteAclsRequest) -> ControllerResult[DeleteAclsResponse]:
+        """Remove the ACLs that filters select."""
+        from barnabas.cluster.controller import acl_changes
+
+        return acl_changes.delete_acls(self._context(), request)
 
     # Features
 
@@ -461,4 +477,6 @@ _OPERATIONS: dict[
     AlterUserScramCredentialsRequest: (
         lambda controller, request, _: controller.alter_scram_credentials(request)
     ),
+    CreateAclsRequest: lambda controller, request, _: controller.create_acls(request),
+    DeleteAclsRequest: lambda controller, request, _: controller.delete_acls(request),
 }

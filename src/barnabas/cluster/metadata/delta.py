@@ -11,6 +11,7 @@ from typing import Any
 
 import attrs
 
+from barnabas.cluster.metadata.acls import Acl
 from barnabas.cluster.metadata.image import (
     DIRECTORY_MIGRATING,
     BrokerImage,
@@ -72,6 +73,7 @@ class MetadataDelta:
         self.features: dict[str, int] = {}
         self.security: dict[tuple[object, ...], Message | None] = {}
         self.scram: dict[ScramKey, ScramCredential | None] = {}
+        self.acls: dict[Uuid, Acl | None] = {}
         self.next_producer_id: int | None = None
 
     @property
@@ -86,6 +88,7 @@ class MetadataDelta:
             or self.features
             or self.security
             or self.scram
+            or self.acls
             or self.next_producer_id is not None
         )
 
@@ -119,6 +122,8 @@ class MetadataDelta:
             changes["security"] = persistent(image.security).updated(self.security)
         if self.scram:
             changes["scram"] = persistent(image.scram).updated(self.scram)
+        if self.acls:
+            changes["acls"] = image.acls.updated(self.acls)
         if self.next_producer_id is not None:
             changes["next_producer_id"] = self.next_producer_id
         return attrs.evolve(image, **changes)
@@ -299,13 +304,13 @@ class MetadataDelta:
             features=_features(record.features),
         )
 
-    # Security records are kept by identity for the security layer.
-
     def _acl_record(self, record: records.AccessControlEntryRecord) -> None:
-        self.security["acl", record.id] = record
+        self.acls[record.id] = Acl.of(record)
 
     def _remove_acl_record(self, record: records.RemoveAccessControlEntryRecord) -> None:
-        self.security["acl", record.id] = None
+        self.acls[record.id] = None
+
+    # Other security records are kept by identity for the security layer.
 
     def _client_quota_record(self, record: records.ClientQuotaRecord) -> None:
         entity = tuple(sorted((part.entity_type, part.entity_name or "") for part in record.entity))

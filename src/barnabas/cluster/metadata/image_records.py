@@ -44,6 +44,8 @@ def image_records(image: MetadataImage) -> Iterator[Message]:
     for (user, mechanism_code), credential in image.scram.items():
         yield credential.record(user, mechanism_code)
     yield from image.security.values()
+    for acl_id, acl in image.acls.items():
+        yield acl.record(acl_id)
 
 
 def _features(kind: Any, features: Any) -> list[Any]:
