@@ -6,6 +6,9 @@ import re
 import sys
 import time
 
+TRACE = 5
+"""The level below DEBUG, which BROKER_LOGGER resources have."""
+
 _PAIR = re.compile(r"(\w+)=(.*?)(?= \w+=|$)")
 
 
@@ -63,6 +66,7 @@ def set_up_logging(level: str, form: str, process: str = "") -> None:
 
     `process` is the name of a node whose lines go where those of other nodes go.
     """
+    logging.addLevelName(TRACE, "TRACE")
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonFormatter(process) if form == "json" else TextFormatter(process))
     root = logging.getLogger("barnabas")

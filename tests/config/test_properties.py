@@ -24,9 +24,14 @@ ROWS = [
 ]
 
 
+# Kafka's authorizer reads these from the file; its table of properties does not have them.
+OF_THE_AUTHORIZER = {"super.users", "allow.everyone.if.no.acl.found"}
+
+
 @pytest.mark.parametrize("kind", TABLES)
 def test_table_has_kafkas_properties_and_barnabas_own(kind: str) -> None:
     ours = {name for name in TABLES[kind] if not name.startswith("barnabas.")}
+    ours -= OF_THE_AUTHORIZER
     assert ours == set(KAFKA[kind])
 
 

@@ -13,7 +13,6 @@ from barnabas.config.properties.replication_properties import DYNAMIC_ONLY
 NODE = NodeConfig.load()
 
 PROMISES = [
-    ("authorizer.class.name", "org.apache.kafka.metadata.authorizer.StandardAuthorizer"),
     ("sasl.mechanism.inter.broker.protocol", "PLAIN"),
     ("sasl.kerberos.service.name", "kafka"),
     ("sasl.login.class", "org.example.Login"),

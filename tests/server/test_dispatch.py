@@ -14,6 +14,15 @@ import pytest
 
 import barnabas.server.api.handlers as handlers
 from barnabas.cluster.controller.controller import ControllerRequest
+from barnabas.cluster.metadata.acls import (
+    CLUSTER_NAME,
+    Acl,
+    AclOperation,
+    AclPattern,
+    AclPermission,
+    AclsImage,
+    ResourceType,
+)
 from barnabas.cluster.metadata.image import MetadataImage
 from barnabas.protocol.apis import api_by_name
 from barnabas.protocol.errors import ErrorCode, KafkaError, ProtocolError
@@ -23,9 +32,10 @@ from barnabas.protocol.messages.api_versions import ApiVersionsRequest, ApiVersi
 from barnabas.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from barnabas.protocol.messages.produce import ProduceRequest, ProduceResponse
 from barnabas.protocol.messages.vote import VoteRequest
-from barnabas.security.authorizer import CLUSTER, AclOperation, Resource
-from barnabas.security.principals import ANONYMOUS, Principal
-from barnabas.server.api.authorization import OnCluster, checked
+from barnabas.protocol.types import Uuid
+from barnabas.security.principals import ANONYMOUS
+from barnabas.security.standard_authorizer import StandardAuthorizer
+from barnabas.server.api.authorization import OnCluster, Unguarded, guarded
 from barnabas.server.api.context import RequestContext
 from barnabas.server.api.dispatch import Dispatcher, Route
 from barnabas.server.api.error_responses import error_response
@@ -101,7 +111,11 @@ def test_registry_controller_listener_serves_every_controller_operation() -> Non
     operations = {
         line.api.request_type
         for line in lines
-        if line.handler_path == "controller.operation_handler.answer_operation"
+        if line.handler_path
+        in (
+            "controller.operation_handler.answer_operation",
+            "controller.acl_operation_handler.change_acls",
+        )
     }
     assert operations == set(get_args(ControllerRequest))
 
@@ -118,49 +132,62 @@ def test_registry_with_an_api_on_a_listener_unknown_to_kafka_raises() -> None:
         by_listener([line])
 
 
-class OneOperation:
-    """An authorizer that allows one operation on the cluster."""
+def authorizer(*allowed: AclOperation) -> StandardAuthorizer:
+    """Return an authorizer whose ACLs allow these operations on the cluster."""
+    authorizer = StandardAuthorizer(())
+    acls = [
+        Acl(ResourceType.CLUSTER, CLUSTER_NAME, AclPattern.LITERAL, "User:*", "*", each,
+            AclPermission.ALLOW)
+        for each in allowed
+    ]  # fmt: skip
+    ids = [Uuid(bytes([number]) * 16) for number in range(1, len(acls) + 1)]
+    authorizer.load(AclsImage(dict(zip(ids, acls, strict=True))))
+    return authorizer
 
-    def __init__(self, allowed: AclOperation) -> None:
-        self.allowed = allowed
 
-    def authorize(
-        self, principal: Principal, host: str, operation: AclOperation, resource: Resource, /
-    ) -> bool:
-        assert (principal, host, resource) == (ANONYMOUS, "127.0.0.1", CLUSTER)
-        return operation is self.allowed
+def routed(line: ServedApi, listener: ListenerKind, rights: StandardAuthorizer | None) -> Route:
+    return Route(line, listener, line.api.advertised[1], None, rights)
 
 
+IMPLYING = {
+    AclOperation.DESCRIBE_CONFIGS: (AclOperation.ALTER_CONFIGS,),
+    AclOperation.DESCRIBE: (
+        AclOperation.READ, AclOperation.WRITE, AclOperation.DELETE, AclOperation.ALTER,
+    ),
+}  # fmt: skip
 WHOLE_API_CHECKS = [line for line in SERVED if isinstance(line.authorization, OnCluster)]
 
 
-def checked_answer(line: ServedApi, allowed: AclOperation) -> Any:
-    """Return what the function that the route calls answers, with a handler that handles all."""
-    route = Route(line, line.listeners[0], line.api.advertised[1], None, OneOperation(allowed))
-    context: Any = RequestContext(connection(), route, 1, "me", None)
-    return checked(lambda context, request: "handled", line.authorization)(context, None)
-
-
 @pytest.mark.parametrize("line", WHOLE_API_CHECKS, ids=line_id)
-def test_whole_api_check_lets_only_its_operations_pass(line: ServedApi) -> None:
+def test_whole_api_check_lets_only_its_operation_pass(line: ServedApi) -> None:
     authorization = line.authorization
     assert isinstance(authorization, OnCluster)
-    for operation in AclOperation:
-        if operation in authorization.any_of:
-            assert checked_answer(line, operation) == "handled"
-        else:
-            with pytest.raises(KafkaError) as caught:
-                checked_answer(line, operation)
-            assert caught.value.code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    handler = guarded(lambda context, request: "handled", authorization)
+    passing = {authorization.operation, *IMPLYING.get(authorization.operation, ())}
+    for operation in (each for each in AclOperation if each > AclOperation.ALL):
+        route = routed(line, line.listeners[0], authorizer(operation))
+        context: Any = RequestContext(connection(), route, 1, "me", None)
+        if operation in passing:
+            assert handler(context, None) == "handled"
+            continue
+        with pytest.raises(KafkaError) as caught:
+            handler(context, None)
+        assert caught.value.code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+
+
+@pytest.mark.parametrize("line", SERVED, ids=line_id)
+def test_route_of_a_node_with_an_authorizer_is_guarded(line: ServedApi) -> None:
+    """A guard exists for each line that names one; without an authorizer none is called."""
+    for listener in line.listeners:
+        is_guarded = routed(line, listener, authorizer()).handler is not line.handler()
+        assert is_guarded == (not isinstance(line.authorization, Unguarded))
+        assert routed(line, listener, None).handler is line.handler()
 
 
 def test_dispatcher_checks_a_whole_api_before_its_handler() -> None:
     services: dict[str, Any] = {line.family: None for line in SERVED}
     dispatch = Dispatcher(
-        "controller",
-        services,
-        slow_request_s=1.0,
-        authorizer=OneOperation(AclOperation.ALTER),
+        "controller", services, slow_request_s=1.0, authorizer=authorizer(AclOperation.ALTER)
     )
     context = dispatch.decode(connection(), frame(VoteRequest(), 2))
     with pytest.raises(KafkaError) as caught:

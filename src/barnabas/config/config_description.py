@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from barnabas.config.node_config import NodeConfig
     from barnabas.config.schema import Property
 
+# The authorizer's own, which Kafka describes as unknown ones of the node's file.
+_OF_PLUGINS = frozenset({"super.users", "allow.everyone.if.no.acl.found"})
 # Broker properties that stand in for each other, the strongest first.
 _CHAINS = (
     ("log.retention.ms", "log.retention.minutes", "log.retention.hours"),
@@ -79,8 +81,8 @@ def describe_broker(node: NodeConfig, names: Collection[str] | None = None) -> l
     """Describe the node itself: every property, and unknown ones of its file."""
     given = {**node.static, **node.cluster_dynamic, **node.broker_dynamic}
     entries: list[ConfigEntry] = []
-    for name in sorted({*BROKER_PROPERTIES, *given}):
-        row = lookup(name)
+    for name in sorted({*BROKER_PROPERTIES.keys() - _OF_PLUGINS, *given}):
+        row = None if name in _OF_PLUGINS else lookup(name)
         if row is None:
             if names is None or name in names:
                 synonyms = _hidden(_broker_synonyms(name, node))

@@ -127,6 +127,10 @@ def context(
 ) -> RequestContext[Any]:
     """Return the context of a request."""
     route: Any = SimpleNamespace(
-        api_key=request.API_KEY, version=version, services=services, listener="broker"
+        api_key=request.API_KEY,
+        version=version,
+        services=services,
+        listener="broker",
+        authorizer=None,
     )
     return RequestContext(connection, route, 1, client_id, request)

@@ -28,8 +28,10 @@ from barnabas.protocol.messages.broker_heartbeat import (
 )
 from barnabas.protocol.messages.broker_registration import BrokerRegistrationRequest
 from barnabas.protocol.messages.controller_registration import ControllerRegistrationRequest
+from barnabas.protocol.messages.create_acls import CreateAclsRequest
 from barnabas.protocol.messages.create_partitions import CreatePartitionsRequest
 from barnabas.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
+from barnabas.protocol.messages.delete_acls import DeleteAclsRequest
 from barnabas.protocol.messages.delete_topics import DeleteTopicsRequest
 from barnabas.protocol.messages.elect_leaders import ElectLeadersRequest
 from barnabas.protocol.messages.incremental_alter_configs import (
@@ -247,6 +249,28 @@ def unregister_broker(target: Target, version: int) -> Iterator[Message]:
         yield UnregisterBrokerRequest(broker_id=broker_id)
 
 
+def create_acls(_target: Target, _version: int) -> Iterator[Message]:
+    yield CreateAclsRequest(
+        creations=[
+            CreateAclsRequest.AclCreation(
+                resource_type=2,
+                resource_name="t",
+                principal="User:alice",
+                host="*",
+                operation=3,
+                permission_type=3,
+            )
+        ]
+    )
+
+
+def delete_acls(_target: Target, _version: int) -> Iterator[Message]:
+    each = DeleteAclsRequest.DeleteAclsFilter(
+        resource_type_filter=2, operation=1, permission_type=1
+    )
+    yield DeleteAclsRequest(filters=[each])
+
+
 # In an order in which later operations find what earlier ones made.
 OPERATIONS: tuple[tuple[type[Message], Callable[[Target, int], Iterator[Message]]], ...] = (
     (CreateTopicsRequest, create_topics),
@@ -264,6 +288,8 @@ OPERATIONS: tuple[tuple[type[Message], Callable[[Target, int], Iterator[Message]
     (AssignReplicasToDirsRequest, assign_replicas),
     (AlterPartitionRequest, alter_partition),
     (UnregisterBrokerRequest, unregister_broker),
+    (CreateAclsRequest, create_acls),
+    (DeleteAclsRequest, delete_acls),
     (DeleteTopicsRequest, delete_topics),
 )
 
@@ -399,5 +425,5 @@ def test_forwarded_request_carries_the_clients_principal_and_host() -> None:
     trio.run(send)
     assert [(str(peer.principal), peer.client_host) for peer in seen] == [
         ("User:alice", "10.0.0.7"),
-        ("User:ANONYMOUS", "127.0.0.1"),
+        ("Node:local", "127.0.0.1"),
     ]

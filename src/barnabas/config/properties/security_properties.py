@@ -3,6 +3,7 @@
 from functools import partial
 
 from barnabas.config.properties.vocabulary import (
+    AUTHORIZER,
     BOOLEAN,
     CLASS,
     DOUBLE,
@@ -12,18 +13,18 @@ from barnabas.config.properties.vocabulary import (
     LONG,
     LOW,
     MEDIUM,
-    NO_AUTHORIZER,
     NO_JAVA_CLASSES,
     NO_SASL,
     NO_TLS,
     NO_TOKENS,
     PASSWORD,
     PER_BROKER,
+    PRINCIPALS,
     SHORT,
     STRING,
     P,
 )
-from barnabas.config.schema import ListOf, NonNull, OneOf, Range
+from barnabas.config.schema import ListOf, OneOf, Range
 
 TLS = partial(P, unsupported=NO_TLS)
 SASL = partial(P, unsupported=NO_SASL)
@@ -33,7 +34,13 @@ SASL = partial(P, unsupported=NO_SASL)
 PROPERTIES: tuple[P, ...] = (
     P("authorizer.class.name", STRING, "", LOW,
       "Class of the authorizer; empty allows every operation to every client.",
-      validator=NonNull(), unsupported=NO_AUTHORIZER),
+      validator=AUTHORIZER, has_effect=True),
+    P("super.users", STRING, "", MEDIUM,
+      "Principals that may do everything, separated by semicolons, as User:admin;User:other.",
+      validator=PRINCIPALS, has_effect=True),
+    P("allow.everyone.if.no.acl.found", BOOLEAN, False, MEDIUM,
+      "Allow every operation on a resource that no ACL names.",
+      has_effect=True),
     SASL("sasl.mechanism.controller.protocol", STRING, "GSSAPI", HIGH,
       "SASL mechanism of connections to controllers."),
     P("connection.failed.authentication.delay.ms", INT, 100, LOW,

@@ -5,7 +5,6 @@ from barnabas.config.schema import Check, Dynamic, Importance, Property, Type
 P = Property
 
 # Why a property that promises something stops the start while the feature does not exist.
-NO_AUTHORIZER = "barnabas has no authorizer and would serve every client"
 NO_TLS = "barnabas does not support TLS"
 NO_SASL = "barnabas does not support SASL and would serve clients without authentication"
 NO_TOKENS = "barnabas does not support delegation tokens"
@@ -108,6 +107,25 @@ def _assignors(members: tuple[str, ...] | None) -> str | None:
     return None
 
 
+_STANDARD_AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+
+
+def _authorizer(value: str | None) -> str | None:
+    if value in ("", _STANDARD_AUTHORIZER):
+        return None
+    return f"barnabas cannot load Java classes; it has only {_STANDARD_AUTHORIZER}"
+
+
+def _principals(value: str | None) -> str | None:
+    for each in (value or "").split(";"):
+        if each.strip() and ":" not in each:
+            return (
+                "expected a string in format principalType:principalName but got "
+                f"{each.strip()}; give the principals as User:admin;User:other"
+            )
+    return None
+
+
 def _share_offset_reset(value: str | None) -> str | None:
     """Accept latest, earliest or `by_duration:` and an ISO 8601 duration (KIP-932)."""
     if value in ("latest", "earliest"):
@@ -132,4 +150,6 @@ THROTTLED_REPLICAS = Check(
 QUORUM_VOTERS = Check("non-empty list", _quorum_voters)
 BOOTSTRAP_SERVERS = Check("non-empty list", _bootstrap_servers)
 ASSIGNORS = Check("", _assignors)
+AUTHORIZER = Check("non-null string", _authorizer)
+PRINCIPALS = Check("", _principals)
 SHARE_OFFSET_RESET = Check("[latest, earliest, by_duration:PnDTnHnMn.nS]", _share_offset_reset)

@@ -8,6 +8,7 @@ import attrs
 from barnabas.coordinator.core.coordinator_timers import Timers
 from barnabas.coordinator.core.steps import Steps
 from barnabas.protocol.errors import ErrorCode
+from barnabas.security.principals import ANONYMOUS, Principal
 
 # Identifies a waiting request for the shell; the core only returns it.
 Token = Hashable
@@ -15,11 +16,15 @@ Token = Hashable
 
 @attrs.frozen
 class Caller:
-    """The sender of a request: client id, host as Kafka records it ("/127.0.0.1"), api version."""
+    """The sender of a request: client id, host as Kafka records it ("/127.0.0.1"), api version.
+
+    Its principal is what it may see.
+    """
 
     client_id: str = ""
     client_host: str = "/127.0.0.1"
     version: int = 0
+    principal: Principal = ANONYMOUS
 
 
 @attrs.frozen

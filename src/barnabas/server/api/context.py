@@ -4,7 +4,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar
 
 if TYPE_CHECKING:
-    from barnabas.security.authorizer import AclOperation, Resource
     from barnabas.security.principals import Principal
     from barnabas.server.api.dispatch import Route
 
@@ -68,12 +67,6 @@ class RequestContext(Generic[ServicesT]):
         self.request = request
         self.started_at = 0.0
         self.throttle_ms = 0
-
-    def may(self, operation: "AclOperation", resource: "Resource") -> bool:
-        """Return True when the client may do the operation."""
-        peer = self.connection
-        authorizer = self.route.authorizer
-        return authorizer.authorize(peer.principal, peer.client_host, operation, resource)
 
 
 AnyContext: TypeAlias = RequestContext[Any]

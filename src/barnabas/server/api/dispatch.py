@@ -8,14 +8,16 @@ import logging
 from collections.abc import Callable, Mapping
 from struct import Struct
 from time import monotonic
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from barnabas.protocol.errors import ErrorCode, KafkaError, ProtocolError
 from barnabas.protocol.framing import encode_response, parse_request_header
-from barnabas.security.authorizer import AllowAll, Authorizer
-from barnabas.server.api.authorization import checked
+from barnabas.server.api.authorization import guarded
 from barnabas.server.api.context import AnyContext, Peer, RequestContext
 from barnabas.server.api.registry import REGISTRY, ListenerKind, ServedApi
+
+if TYPE_CHECKING:
+    from barnabas.security.standard_authorizer import StandardAuthorizer
 
 logger = logging.getLogger(__name__)
 
@@ -52,7 +54,7 @@ class Route:
         listener: ListenerKind,
         version: int,
         services: Any,
-        authorizer: Authorizer,
+        authorizer: "StandardAuthorizer | None",
     ) -> None:
         api = self.api = line.api
         self.listener: ListenerKind = listener
@@ -60,7 +62,9 @@ class Route:
         self.name: str = api.name
         self.version = version
         self.authorizer = authorizer
-        self.handler = checked(line.handler(), line.authorization)
+        self.handler = line.handler()
+        if authorizer is not None:
+            self.handler = guarded(self.handler, line.authorization)
         self.services = services
         self.error_places = line.errors
         self.decode: Callable[[Any, int, int], tuple[Any, int]] = api.request_type.decode_from
@@ -83,10 +87,10 @@ class Dispatcher:
         services: Mapping[str, object],
         *,
         slow_request_s: float,
-        authorizer: Authorizer | None = None,
+        authorizer: "StandardAuthorizer | None" = None,
     ) -> None:
         self._services = services
-        self._authorizer = authorizer or AllowAll()
+        self._authorizer = authorizer
         self.listener: ListenerKind = listener
         self.routes: dict[int, Route] = {}
         self._slow_request_s = slow_request_s

@@ -18,15 +18,16 @@ from typing import Any, Final, Literal
 
 import attrs
 
+from barnabas.cluster.metadata.acls import AclOperation
 from barnabas.protocol.apis import ApiKey, api_by_name
 from barnabas.protocol.errors import ErrorCode
-from barnabas.security.authorizer import AclOperation
 from barnabas.server.api.authorization import (
     BY_CONTROLLER,
-    PER_RESOURCE,
+    IN_HANDLER,
     UNRESTRICTED,
     Authorization,
-    on_cluster,
+    ByGuard,
+    OnCluster,
 )
 from barnabas.server.api.error_places import AT_TOP_LEVEL, ErrorPlaces, in_items, items
 
@@ -76,9 +77,9 @@ _BROKER: Final = ("broker",)
 _CONTROLLER: Final = ("controller",)
 _BOTH: Final = ("broker", "controller")
 
-_ALTER: Final = on_cluster(AclOperation.ALTER)
-_DESCRIBE: Final = on_cluster(AclOperation.DESCRIBE)
-_CLUSTER_ACTION: Final = on_cluster(AclOperation.CLUSTER_ACTION)
+_ALTER: Final = OnCluster(AclOperation.ALTER)
+_DESCRIBE: Final = OnCluster(AclOperation.DESCRIBE)
+_CLUSTER_ACTION: Final = OnCluster(AclOperation.CLUSTER_ACTION)
 
 _OPERATION_HANDLER: Final = "controller.operation_handler.answer_operation"
 
@@ -98,6 +99,16 @@ def _operation(
     )
 
 
+def _acl_change(name: str, errors: ErrorPlaces) -> tuple[ServedApi, ServedApi]:
+    """Return the lines of a change of ACLs."""
+    broker_handler_path = "admin.acl_forwarding_handler.forward_acls"
+    controller_handler_path = "controller.acl_operation_handler.change_acls"
+    return (
+        _api(name, _BROKER, broker_handler_path, BY_CONTROLLER, errors=errors),
+        _api(name, _CONTROLLER, controller_handler_path, _ALTER, errors=errors),
+    )
+
+
 # Items that several apis share.
 _TOPICS = items("topics", "topics", "name")
 _PARTITIONS = items("partitions", "partitions", "partition_index")
@@ -110,7 +121,8 @@ _RESOURCES = items("resources", "responses", "resource_type", "resource_name")
 
 SERVED: Final = (
     # Data
-    _api("Produce", _BROKER, "data.produce_handler.produce", PER_RESOURCE, errors=in_items(
+    _api("Produce", _BROKER, "data.produce_handler.produce",
+         ByGuard("data_guards.produce"), errors=in_items(
         (
             items("topic_data", "responses", "name", "topic_id"),
             items("partition_data", "partition_responses", "index"),
@@ -118,114 +130,131 @@ SERVED: Final = (
         # Java's idempotent producer gives up on -1 and loses its place (KAFKA-14034).
         unexpected=ErrorCode.KAFKA_STORAGE_ERROR,
     )),
-    _api("Fetch", _BROKER, "data.fetch_handler.fetch", PER_RESOURCE, waits=True, errors=_FETCHED),
-    _api("ListOffsets", _BROKER, "data.list_offsets_handler.list_offsets", PER_RESOURCE,
+    _api("Fetch", _BROKER, "data.fetch_handler.fetch", IN_HANDLER, waits=True, errors=_FETCHED),
+    _api("ListOffsets", _BROKER, "data.list_offsets_handler.list_offsets",
+         ByGuard("data_guards.list_offsets"),
          errors=in_items((_TOPICS, _PARTITIONS))),
-    _api("DeleteRecords", _BROKER, "data.delete_records_handler.delete_records", PER_RESOURCE,
+    _api("DeleteRecords", _BROKER, "data.delete_records_handler.delete_records",
+         ByGuard("data_guards.delete_records"),
          errors=in_items((_TOPICS, _PARTITIONS))),
     _api("OffsetForLeaderEpoch", _BROKER,
          "data.offset_for_leader_epoch_handler.offset_for_leader_epoch",
-         PER_RESOURCE, errors=in_items((
+         ByGuard("data_guards.offset_for_leader_epoch"), errors=in_items((
         items("topics", "topics", "topic"),
         items("partitions", "partitions", "partition"),
     ))),
 
     # Metadata
     _api("ApiVersions", _BOTH, "metadata.api_versions_handler.api_versions", UNRESTRICTED),
-    _api("Metadata", _BROKER, "metadata.metadata_handler.metadata", PER_RESOURCE, errors=in_items(
+    _api("Metadata", _BROKER, "metadata.metadata_handler.metadata",
+         ByGuard("metadata_guards.metadata"), errors=in_items(
         (items("topics", "topics", "name", "topic_id"),), beside_top=True,
     )),
     _api("DescribeCluster", _BROKER, "metadata.describe_cluster_handler.describe_brokers",
-         UNRESTRICTED),
+         ByGuard("metadata_guards.describe_cluster")),
     _api("DescribeCluster", _CONTROLLER, "metadata.describe_cluster_handler.describe_controllers",
-         _ALTER),
+         ByGuard("metadata_guards.describe_controllers")),
     _api("DescribeTopicPartitions", _BROKER,
-         "metadata.describe_cluster_handler.describe_topic_partitions", PER_RESOURCE,
+         "metadata.describe_cluster_handler.describe_topic_partitions",
+         ByGuard("metadata_guards.describe_topic_partitions"),
          errors=in_items((_TOPICS,))),
 
     # Groups and their offsets
     _api("FindCoordinator", _BROKER, "groups.find_coordinator_handler.find_coordinator",
-         PER_RESOURCE,
+         ByGuard("group_guards.find_coordinator"),
          errors=in_items((items("coordinator_keys", "coordinators", "key"),))),
-    _api("JoinGroup", _BROKER, "groups.group_handlers.join_group", PER_RESOURCE, waits=True),
-    _api("SyncGroup", _BROKER, "groups.group_handlers.sync_group", PER_RESOURCE, waits=True),
-    _api("Heartbeat", _BROKER, "groups.group_handlers.heartbeat", PER_RESOURCE),
-    _api("LeaveGroup", _BROKER, "groups.group_handlers.leave_group", PER_RESOURCE),
-    _api("ListGroups", _BROKER, "groups.group_handlers.list_groups", PER_RESOURCE),
-    _api("DescribeGroups", _BROKER, "groups.group_handlers.describe_groups", PER_RESOURCE,
+    _api("JoinGroup", _BROKER, "groups.group_handlers.join_group",
+         ByGuard("group_guards.join_group"), waits=True),
+    _api("SyncGroup", _BROKER, "groups.group_handlers.sync_group",
+         ByGuard("group_guards.sync_group"), waits=True),
+    _api("Heartbeat", _BROKER, "groups.group_handlers.heartbeat",
+         ByGuard("group_guards.heartbeat")),
+    _api("LeaveGroup", _BROKER, "groups.group_handlers.leave_group",
+         ByGuard("group_guards.leave_group")),
+    _api("ListGroups", _BROKER, "groups.group_handlers.list_groups",
+         ByGuard("group_guards.list_groups")),
+    _api("DescribeGroups", _BROKER, "groups.group_handlers.describe_groups",
+         ByGuard("group_guards.describe_groups"),
          errors=in_items((items("groups", "groups", "group_id"),))),
-    _api("DeleteGroups", _BROKER, "groups.group_handlers.delete_groups", PER_RESOURCE,
+    _api("DeleteGroups", _BROKER, "groups.group_handlers.delete_groups",
+         ByGuard("group_guards.delete_groups"),
          errors=in_items((items("groups_names", "results", "group_id"),))),
     _api("ConsumerGroupHeartbeat", _BROKER,
-         "groups.consumer_group_handlers.consumer_group_heartbeat", PER_RESOURCE),
+         "groups.consumer_group_handlers.consumer_group_heartbeat",
+         ByGuard("group_guards.consumer_group_heartbeat")),
     _api("ConsumerGroupDescribe", _BROKER,
-         "groups.consumer_group_handlers.consumer_group_describe", PER_RESOURCE,
+         "groups.consumer_group_handlers.consumer_group_describe",
+         ByGuard("group_guards.consumer_group_describe"),
          errors=in_items((items("group_ids", "groups", "group_id"),))),
     _api("ShareGroupDescribe", _BROKER, "groups.other_group_handlers.share_group_describe",
-         PER_RESOURCE,
+         ByGuard("group_guards.share_group_describe"),
          errors=in_items((items("group_ids", "groups", "group_id"),))),
     _api("StreamsGroupDescribe", _BROKER, "groups.other_group_handlers.streams_group_describe",
-         PER_RESOURCE,
+         ByGuard("group_guards.streams_group_describe"),
          errors=in_items((items("group_ids", "groups", "group_id"),))),
     _api("OffsetCommit", _BROKER, "groups.offset_handlers.offset_commit",
-         PER_RESOURCE, errors=in_items(
+         ByGuard("offset_guards.offset_commit"), errors=in_items(
         (items("topics", "topics", "name", "topic_id"), _PARTITIONS),
     )),
     _api("OffsetFetch", _BROKER, "groups.offset_handlers.offset_fetch",
-         PER_RESOURCE, errors=in_items(
+         ByGuard("offset_guards.offset_fetch"), errors=in_items(
         (items("groups", "groups", "group_id"),),
         (_TOPICS, _INDEXES),  # version 1 has no other code
     )),
-    _api("OffsetDelete", _BROKER, "groups.offset_handlers.offset_delete", PER_RESOURCE),
+    _api("OffsetDelete", _BROKER, "groups.offset_handlers.offset_delete",
+         ByGuard("offset_guards.offset_delete")),
 
     # Idempotent producers and transactions
     _api("InitProducerId", _BROKER, "transactions.init_producer_id_handler.init_producer_id",
-         PER_RESOURCE),
+         ByGuard("transaction_guards.init_producer_id")),
     _api("AddPartitionsToTxn", _BROKER, "transactions.transaction_handlers.add_partitions_to_txn",
-         PER_RESOURCE,
+         ByGuard("transaction_guards.add_partitions_to_txn"),
          errors=in_items((
         items("v3_and_below_topics", "results_by_topic_v3_and_below", "name"),
         items("partitions", "results_by_partition", "partition_index"),
     ))),
     _api("AddOffsetsToTxn", _BROKER, "transactions.transaction_handlers.add_offsets_to_txn",
-         PER_RESOURCE),
-    _api("EndTxn", _BROKER, "transactions.transaction_handlers.end_txn", PER_RESOURCE),
+         ByGuard("transaction_guards.add_offsets_to_txn")),
+    _api("EndTxn", _BROKER, "transactions.transaction_handlers.end_txn",
+         ByGuard("transaction_guards.end_txn")),
     _api("DescribeTransactions", _BROKER,
-         "transactions.transaction_handlers.describe_transactions", PER_RESOURCE, errors=in_items(
+         "transactions.transaction_handlers.describe_transactions",
+         ByGuard("transaction_guards.describe_transactions"), errors=in_items(
         (items("transactional_ids", "transaction_states", "transactional_id"),),
     )),
     _api("ListTransactions", _BROKER, "transactions.transaction_handlers.list_transactions",
-         PER_RESOURCE),
+         ByGuard("transaction_guards.list_transactions")),
     _api("TxnOffsetCommit", _BROKER, "transactions.txn_offset_commit_handler.txn_offset_commit",
-         PER_RESOURCE,
+         ByGuard("transaction_guards.txn_offset_commit"),
          errors=in_items((_TOPICS, _PARTITIONS))),
     _api("WriteTxnMarkers", _BROKER, "transactions.producer_handlers.write_txn_markers",
-         on_cluster(AclOperation.ALTER, AclOperation.CLUSTER_ACTION),
+         ByGuard("transaction_guards.write_txn_markers"),
          errors=in_items((items("markers", "markers", "producer_id"), _TOPICS, _INDEXES))),
     _api("DescribeProducers", _BROKER, "transactions.producer_handlers.describe_producers",
-         PER_RESOURCE,
+         ByGuard("transaction_guards.describe_producers"),
          errors=in_items((_TOPICS, _INDEXES))),
 
     # Administration
-    *_operation("CreateTopics", PER_RESOURCE, errors=in_items((_TOPICS,))),
-    *_operation("DeleteTopics", PER_RESOURCE, errors=in_items(
+    *_operation("CreateTopics", ByGuard("topic_guards.create_topics"), errors=in_items((_TOPICS,))),
+    *_operation("DeleteTopics", ByGuard("topic_guards.delete_topics"), errors=in_items(
         (items("topics", "responses", "name", "topic_id"),),
         (items("topic_names", "responses", "name"),),
     )),
-    *_operation("CreatePartitions", PER_RESOURCE,
+    *_operation("CreatePartitions", ByGuard("topic_guards.create_partitions"),
                 errors=in_items((items("topics", "results", "name"),))),
     _api("DescribeConfigs", _BOTH, "configs.describe_configs_handler.describe_configs",
-         PER_RESOURCE,
+         ByGuard("config_guards.describe_configs"),
          errors=in_items((items("resources", "results", "resource_type", "resource_name"),))),
-    *_operation("AlterConfigs", PER_RESOURCE, "admin.alter_configs_handler.alter_configs",
-                broker_authorization=PER_RESOURCE, errors=in_items((_RESOURCES,))),
-    *_operation("IncrementalAlterConfigs", PER_RESOURCE,
+    *_operation("AlterConfigs",
+                ByGuard("config_guards.alter_configs"), "admin.alter_configs_handler.alter_configs",
+                errors=in_items((_RESOURCES,))),
+    *_operation("IncrementalAlterConfigs", ByGuard("config_guards.incremental_alter_configs"),
                 "admin.alter_configs_handler.incremental_alter_configs",
-                broker_authorization=PER_RESOURCE, errors=in_items((_RESOURCES,))),
+                broker_authorization=IN_HANDLER, errors=in_items((_RESOURCES,))),
     _api("ListConfigResources", _BROKER, "configs.describe_configs_handler.list_config_resources",
-         on_cluster(AclOperation.DESCRIBE_CONFIGS)),
+         OnCluster(AclOperation.DESCRIBE_CONFIGS)),
     _api("DescribeLogDirs", _BROKER, "log_dirs.describe_log_dirs_handler.describe_log_dirs",
-         PER_RESOURCE),
+         ByGuard("log_dir_guards.describe_log_dirs")),
     _api("AlterReplicaLogDirs", _BROKER,
          "log_dirs.alter_replica_log_dirs_handler.alter_replica_log_dirs", _ALTER, errors=in_items((
         items("dirs", ""),  # the request lists directories, the response topics
@@ -279,30 +308,29 @@ SERVED: Final = (
     _api("SaslHandshake", _BOTH, "security.sasl_handlers.sasl_handshake", UNRESTRICTED),
     _api("SaslAuthenticate", _BOTH, "security.sasl_handlers.sasl_authenticate", UNRESTRICTED),
     _api("CreateDelegationToken", _BOTH,
-         "security.delegation_token_handlers.create_delegation_token", PER_RESOURCE),
+         "security.delegation_token_handlers.create_delegation_token", UNRESTRICTED),
     _api("RenewDelegationToken", _BOTH,
          "security.delegation_token_handlers.renew_delegation_token", UNRESTRICTED),
     _api("ExpireDelegationToken", _BOTH,
          "security.delegation_token_handlers.expire_delegation_token", UNRESTRICTED),
     _api("DescribeDelegationToken", _BROKER,
-         "security.delegation_token_handlers.describe_delegation_token", PER_RESOURCE),
+         "security.delegation_token_handlers.describe_delegation_token", UNRESTRICTED),
     _api("DescribeClientQuotas", _BROKER, "security.client_quota_handlers.describe_client_quotas",
-         on_cluster(AclOperation.DESCRIBE_CONFIGS)),
+         ByGuard("quota_guards.describe_client_quotas")),
     _api("AlterClientQuotas", _BOTH, "security.client_quota_handlers.alter_client_quotas",
-         on_cluster(AclOperation.ALTER_CONFIGS),
+         ByGuard("quota_guards.alter_client_quotas"),
          errors=in_items((items("entries", "entries"),))),
     _api("DescribeUserScramCredentials", _BROKER,
-         "security.scram_handlers.describe_user_scram_credentials", _DESCRIBE),
+         "security.scram_handlers.describe_user_scram_credentials",
+         ByGuard("scram_guards.describe_user_scram_credentials")),
     *_operation("AlterUserScramCredentials", _ALTER, errors=in_items(
         (items("deletions", "results", user="name"),),
         (items("upsertions", "results", user="name"),),
         is_union=True,
     )),
     _api("DescribeAcls", _BOTH, "security.acl_handlers.describe_acls", _DESCRIBE),
-    _api("CreateAcls", _BOTH, "security.acl_handlers.create_acls", _ALTER,
-         errors=in_items((items("creations", "results"),))),
-    _api("DeleteAcls", _BOTH, "security.acl_handlers.delete_acls", _ALTER,
-         errors=in_items((items("filters", "filter_results"),))),
+    *_acl_change("CreateAcls", in_items((items("creations", "results"),))),
+    *_acl_change("DeleteAcls", in_items((items("filters", "filter_results"),))),
 )  # fmt: skip
 
 

@@ -9,7 +9,7 @@ from typing import Final
 from barnabas.protocol.apis import API
 from barnabas.protocol.framing import encode_request
 from barnabas.protocol.messages_base import Message
-from barnabas.security.principals import ANONYMOUS
+from barnabas.security.principals import LOCAL_NODE
 from barnabas.server.api.context import AnyContext
 from barnabas.server.api.dispatch import Dispatcher
 from barnabas.server.api.embedded_requests import EmbeddedPeer, answer, decode_response
@@ -27,7 +27,7 @@ class LocalControllerChannel:
     def __init__(self, dispatcher: Dispatcher, *, client_id: str) -> None:
         self._dispatcher = dispatcher
         self._client_id = client_id
-        self._node = EmbeddedPeer(ANONYMOUS, "127.0.0.1", "CONTROLLER")
+        self._node = EmbeddedPeer(LOCAL_NODE, "127.0.0.1", "CONTROLLER")
 
     async def send(
         self,

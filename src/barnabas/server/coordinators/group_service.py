@@ -53,6 +53,7 @@ if TYPE_CHECKING:
         TxnOffsetCommitRequest,
         TxnOffsetCommitResponse,
     )
+    from barnabas.security.standard_authorizer import StandardAuthorizer
     from barnabas.server.coordinators.group_partition import GroupPartition
     from barnabas.server.coordinators.regex_resolver import RegexResolver
     from barnabas.server.quorum.metadata_publisher import MetadataPublisher
@@ -103,9 +104,11 @@ class GroupCoordinator(CoordinatorService["GroupPartition"]):
         clock: Clock,
         *,
         assignors: Mapping[str, Assignor],
+        authorizer: StandardAuthorizer | None = None,
     ) -> None:
         super().__init__(replicas, metadata, config, commits, clock)
         self._assignors = assignors
+        self._authorizer = authorizer
         self._settings = group_settings(config(), assignors)
         protocols = config().get("group.coordinator.rebalance.protocols")
         self._serves_consumer_groups = "consumer" in protocols
@@ -139,9 +142,10 @@ class GroupCoordinator(CoordinatorService["GroupPartition"]):
 
         def resolved(found: Mapping[str, frozenset[str]], version: int) -> None:
             if partition.is_loaded:
+                shown = self._shown(found, request.caller)
                 partition.submit(
                     lambda: partition.shard.regexes_resolved(
-                        request.group_id, found, version, self._clock.now_ms()
+                        request.group_id, shown, version, self._clock.now_ms()
                     )
                 )
 
@@ -150,6 +154,17 @@ class GroupCoordinator(CoordinatorService["GroupPartition"]):
         question = Question(request.regexes, resolved, partition.fail)
         if self._regexes.ask(question) and self._nursery is not None:
             self._nursery.start_soon(self._regexes.run)
+
+    def _shown(
+        self, found: Mapping[str, frozenset[str]], caller: Caller
+    ) -> Mapping[str, frozenset[str]]:
+        """Return the matched topics that the caller may describe."""
+        authorizer = self._authorizer
+        if authorizer is None:
+            return found
+        host = caller.client_host.removeprefix("/")
+        may_describe = authorizer.describer(caller.principal, host, "ConsumerGroupHeartbeat")
+        return {regex: frozenset(filter(may_describe, names)) for regex, names in found.items()}
 
     def on_image(self, image: MetadataImage, delta: MetadataDelta) -> None:
         """Take new metadata; the offsets of deleted topics are removed."""

@@ -16,7 +16,7 @@ LEVELS: Final = {
     "TRACE": 5,
     "WARN": logging.WARNING,
 }
-"""Kafka's names of levels, sorted. Nothing is logged at TRACE or FATAL."""
+"""Kafka's names of levels, sorted. Nothing is logged at FATAL."""
 
 _PARENT: Final = "barnabas"
 

@@ -40,7 +40,9 @@ def broker_dispatcher(node: "Node") -> Dispatcher:
         "security": _security_services(node),
         "transactions": _transaction_services(node),
     }
-    return Dispatcher("broker", services, slow_request_s=_slow_request_s(node))
+    return Dispatcher(
+        "broker", services, slow_request_s=_slow_request_s(node), authorizer=node.authorizer
+    )
 
 
 def controller_dispatcher(node: "Node") -> Dispatcher:
@@ -52,7 +54,9 @@ def controller_dispatcher(node: "Node") -> Dispatcher:
         "metadata": _metadata_services(node),
         "security": _security_services(node),
     }
-    return Dispatcher("controller", services, slow_request_s=_slow_request_s(node))
+    return Dispatcher(
+        "controller", services, slow_request_s=_slow_request_s(node), authorizer=node.authorizer
+    )
 
 
 def _slow_request_s(node: "Node") -> float:

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from barnabas.coordinator.groups.consumer.assignors.assignor import Assignor
     from barnabas.coordinator.groups.rebalance_history import Cause
     from barnabas.log import LogManager
+    from barnabas.security.standard_authorizer import StandardAuthorizer
     from barnabas.server.coordinators.group_service import GroupCoordinator
     from barnabas.server.coordinators.transactions.transaction_service import TransactionCoordinator
     from barnabas.server.quorum.failure_detector import FailureDetector
@@ -95,6 +96,11 @@ class Node:
         self.settings.subscribe(
             DYNAMIC_LIMITS, lambda config: self.transport.update_limits(Limits.of(config))
         )
+        self.authorizer: StandardAuthorizer | None = None
+        if config.get("authorizer.class.name"):
+            from barnabas.server.node.authorizer_setup import configured_authorizer
+
+            self.authorizer = configured_authorizer(config)
         self.dispatchers: dict[ListenerKind, Dispatcher] = {}
         self.listeners: list[Listener] = []
         self._detector: FailureDetector | None = None
@@ -207,7 +213,9 @@ class Node:
         await nursery.start(self.commits.run)
         metadata = self.quorum.publisher
         shared = self.replicas, metadata, lambda: self.config, self.commits, self.clock
-        self.groups = GroupCoordinator(*shared, assignors=self.assignors)
+        self.groups = GroupCoordinator(
+            *shared, assignors=self.assignors, authorizer=self.authorizer
+        )
         self.transactions = TransactionCoordinator(
             *shared,
             groups=self.groups,
@@ -298,8 +306,13 @@ class Node:
             logs=self.logs,
             disk=self.disk,
             clock=self.clock,
+            authorizer=self.authorizer,
         )
         self.quorum = self.new_quorum(setup, await load_quorum(setup))
+        if self.authorizer is not None:
+            from barnabas.server.node.authorizer_setup import check_administrators
+
+            check_administrators(self.config, self.authorizer, self.quorum.image)
         self.dispatchers["controller"] = controller_dispatcher(self)
         controller_listeners = [each for each in self.listeners if each.kind == "controller"]
         await nursery.start(self.transport.run, controller_listeners, self.dispatchers)

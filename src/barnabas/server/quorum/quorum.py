@@ -9,7 +9,7 @@ The broker registers over the controller channel, as a broker on its own would.
 """
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from functools import cached_property
 from random import Random
 from typing import TYPE_CHECKING
@@ -17,7 +17,11 @@ from typing import TYPE_CHECKING
 from barnabas import tasks
 from barnabas.cluster.broker.broker_lifecycle import BrokerLifecycle, BrokerState
 from barnabas.cluster.controller.controller import Controller, ControllerRequest
-from barnabas.cluster.controller.controller_state_machine import ControllerStateMachine, Effects
+from barnabas.cluster.controller.controller_state_machine import (
+    CommittedBatch,
+    ControllerStateMachine,
+    Effects,
+)
 from barnabas.cluster.controller.election_counts import ElectionCounts
 from barnabas.cluster.controller.sessions import SessionKey
 from barnabas.cluster.metadata.delta import MetadataDelta
@@ -54,6 +58,7 @@ from barnabas.server.quorum.raft_shell import RaftShell
 from barnabas.server.quorum.registration_retries import ControllerRegistration
 
 if TYPE_CHECKING:
+    from barnabas.security.standard_authorizer import StandardAuthorizer
     from barnabas.server.quorum.follower_offsets import FollowerOffsets
     from barnabas.server.quorum.voter_changes_shell import VoterChanges
 
@@ -369,6 +374,8 @@ class Quorum:
         """Publish the committed batches, then answer the operations that wait for them."""
         core = self.core
         self.election_times.follow(core.role, core.leader_id, core.epoch, self.clock.monotonic_ms())
+        if self._setup.authorizer is not None:
+            self._follow_acls(self._setup.authorizer, effects.committed)
         if self._is_published:
             for batch in effects.committed:
                 self.publisher.publish(batch.image, batch.delta)
@@ -382,6 +389,16 @@ class Quorum:
             self._leader_changed = tasks.event()
             for observer in self._leader_observers:
                 observer()
+
+    def _follow_acls(
+        self, authorizer: "StandardAuthorizer", committed: Iterable[CommittedBatch]
+    ) -> None:
+        """Pass the ACLs on, also before the first image is published: a controller needs them."""
+        if authorizer.is_loaded:
+            for batch in committed:
+                authorizer.apply(batch.image, batch.delta)
+        elif self._machine.image.offset < self.core.high_watermark:
+            authorizer.load(self._machine.image.acls)
 
     def _follow_configuration(self, image: MetadataImage, delta: MetadataDelta) -> None:
         if any(kind == RESOURCE_BROKER for kind, _ in delta.configs):

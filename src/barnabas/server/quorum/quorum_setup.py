@@ -15,6 +15,7 @@ from barnabas.server.quorum.raft_peers import PeerSettings
 
 if TYPE_CHECKING:
     from barnabas.log import LogManager
+    from barnabas.security.standard_authorizer import StandardAuthorizer
     from barnabas.server.storage.disk_threads import DiskThreads
 
 
@@ -30,6 +31,8 @@ class QuorumSetup:
     logs: "LogManager"
     disk: "DiskThreads"
     clock: Clock
+    authorizer: "StandardAuthorizer | None" = None
+    """It gets the ACLs of the committed metadata before any other part of the node."""
 
     @property
     def config(self) -> NodeConfig:

@@ -157,6 +157,7 @@ class FetchSession:
 
     __slots__ = (
         "_turns",
+        "acls",
         "created_ms",
         "epoch",
         "fetch_time",
@@ -173,6 +174,7 @@ class FetchSession:
         self.created_ms = self.last_used_ms = now_ms
         self.epoch = next_epoch(INITIAL_EPOCH)
         self.fetch_time: FetchTime | None = None  # of a follower
+        self.acls: object = None  # that the last request was authorized by
         self.partitions: dict[Key, FetchedPartition] = {}
         self.watch = Watch(self.partitions, by_id=by_id, is_follower=privileged)
         self._turns = 0

@@ -11,7 +11,6 @@ from barnabas.coordinator.groups.consumer.assignors.assignor import GroupSpec
 from barnabas.coordinator.groups.consumer.assignors.uniform_assignor import UniformAssignor
 from barnabas.coordinator.groups.consumer.consumer_group import ConsumerGroup
 from barnabas.coordinator.groups.consumer.consumer_member import Assignment, MemberState
-from barnabas.coordinator.groups.consumer.regex_subscriptions import ResolutionRequest
 from barnabas.coordinator.groups.group_settings import GroupSettings
 from barnabas.coordinator.groups.rebalance_history import RebalanceHistory
 from barnabas.protocol.errors import ErrorCode, KafkaError
@@ -214,7 +213,8 @@ def test_regex_resolution_is_requested_once_until_answered() -> None:
     beat(made, "b", subscribed_topic_names=None, subscribed_topic_regex="u.*")
     beat(made, "c", subscribed_topic_names=None, subscribed_topic_regex="u.*")
     (wanted,) = made.wanted
-    assert wanted == ResolutionRequest("g", frozenset({"t.*"}))
+    assert (wanted.group_id, wanted.regexes) == ("g", frozenset({"t.*"}))
+    assert wanted.caller.client_id == "c"
     # Its members have nothing until then.
     assert group_of(made).subscriptions.resolved == {}
     made.resolve_regexes()

@@ -111,7 +111,7 @@ class ClassicMembers:
         out.reply(token, _join_response(joined))
         regexes = change.regexes
         if regexes:
-            out.then = lambda _then_ms: self._rebalances.ask_to_resolve(group_id, regexes)
+            out.then = lambda _then_ms: self._rebalances.ask_to_resolve(group_id, regexes, caller)
         return out
 
     def _refuse(self, group: ConsumerGroup, request: JoinGroupRequest, member_id: str) -> None:

@@ -106,7 +106,7 @@ class Heartbeats:
         regexes = change.regexes
         if regexes:
             group_id = group.group_id
-            out.then = lambda _then_ms: self._rebalances.ask_to_resolve(group_id, regexes)
+            out.then = lambda _then_ms: self._rebalances.ask_to_resolve(group_id, regexes, caller)
         return out
 
     def _refuse_overfull(self, group: ConsumerGroup, member_id: str) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 import attrs
 
+from barnabas.coordinator.core.coordinator_output import Caller
 from barnabas.protocol.errors import ErrorCode, KafkaError
 
 
@@ -26,13 +27,14 @@ class Resolved:
 
 @attrs.frozen
 class ResolutionRequest:
-    """An effect: find the topics that a group's expressions match now.
+    """An effect: find the topics that a group's expressions match now, and that `caller` may see.
 
     `GroupShard.regexes_resolved` takes the answer.
     """
 
     group_id: str
     regexes: frozenset[str]
+    caller: Caller = attrs.field(factory=Caller)
 
 
 class Matching:

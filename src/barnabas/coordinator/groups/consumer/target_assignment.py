@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import attrs
 
-from barnabas.coordinator.core.coordinator_output import DecisionTimers, Output, Record
+from barnabas.coordinator.core.coordinator_output import Caller, DecisionTimers, Output, Record
 from barnabas.coordinator.core.steps import SliceBudget, Steps
 from barnabas.coordinator.groups.consumer import consumer_records, regex_subscriptions
 from barnabas.coordinator.groups.consumer.assignors.assignor import (
@@ -177,15 +177,16 @@ class Rebalances:
             or change.now_ms > last.timestamp_ms + interval_ms
         )
 
-    def ask_to_resolve(self, group_id: str, regexes: frozenset[str]) -> Output:
+    def ask_to_resolve(self, group_id: str, regexes: frozenset[str], caller: Caller) -> Output:
         """Request a resolution of the expressions, unless one is in progress for the group.
 
-        It is a separate decision, after the one that led to it was written.
+        It is a separate decision, after the one that led to it was written. The group gets the
+        topics that `caller` may see.
         """
         if group_id in self._resolving:
             return Output()
         self._resolving.add(group_id)
-        return Output(effects=[regex_subscriptions.ResolutionRequest(group_id, regexes)])
+        return Output(effects=[regex_subscriptions.ResolutionRequest(group_id, regexes, caller)])
 
     def resolved(
         self, group_id: str, found: Mapping[str, frozenset[str]], version: int, now_ms: int

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final, TypeVar
 
 from barnabas.cluster.controller.config_changes import broker_id_of
+from barnabas.cluster.metadata.acls import AclOperation
 from barnabas.cluster.metadata.image import (
     RESOURCE_BROKER,
     RESOURCE_BROKER_LOGGER,
@@ -26,6 +27,7 @@ from barnabas.protocol.messages.incremental_alter_configs import (
 from barnabas.server.api.handler_services import AdminContext, AdminServices
 from barnabas.server.api.handlers.admin.forwarding_handler import send_on_behalf
 from barnabas.server.api.handlers.admin.logger_changes import alter_log_levels
+from barnabas.server.api.permissions import may_on_cluster
 
 ResponseT = TypeVar("ResponseT", AlterConfigsResponse, IncrementalAlterConfigsResponse)
 Result = DescribeConfigsResponse.DescribeConfigsResult
@@ -52,9 +54,15 @@ async def incremental_alter_configs(
     """Set or remove single properties, or change the members of list properties."""
     node_id = ctx.services.node_id
 
+    def authorize() -> None:
+        if ctx.route.authorizer is not None and not may_on_cluster(ctx, AclOperation.ALTER_CONFIGS):
+            raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "")
+
     def decide(resource: Any) -> bool:
         if resource.resource_type == RESOURCE_BROKER_LOGGER:
-            alter_log_levels(node_id, resource, validate_only=request.validate_only)
+            alter_log_levels(
+                node_id, resource, validate_only=request.validate_only, authorize=authorize
+            )
             return True
         return _refuse_wrong(ctx.services, resource)
 

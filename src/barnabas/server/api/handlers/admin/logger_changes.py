@@ -5,7 +5,7 @@ Nothing changes unless every change of the resource is valid. The levels last un
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from barnabas.cluster.controller.config_changes import broker_id_of
@@ -20,10 +20,13 @@ _SET, _DELETE, _APPEND, _SUBTRACT = 0, 1, 2, 3
 _LIST_OPERATIONS: Final = {_APPEND: "APPEND", _SUBTRACT: "SUBTRACT"}
 
 
-def alter_log_levels(node_id: int, resource: Resource, *, validate_only: bool) -> None:
-    """Set and unset the levels of this node's loggers; raises KafkaError."""
+def alter_log_levels(
+    node_id: int, resource: Resource, *, validate_only: bool, authorize: Callable[[], None]
+) -> None:
+    """Set and unset the levels of this node's loggers; raises KafkaError, as `authorize` does."""
     changes = resource.configs
     _check_keys(changes)
+    authorize()
     received = broker_id_of(resource.resource_name)
     if received != node_id:
         raise _invalid(f"Unexpected node id. Expected {node_id}, but received {received}")

@@ -35,12 +35,18 @@ from barnabas.sockets.file_ranges import INLINE_BYTES_MAX, read_if_cached
 
 if TYPE_CHECKING:
     from barnabas.cluster.replication import Partition
+    from barnabas.server.api.handlers.data.fetch_access import FetchAccess
 
 PartitionData = FetchResponse.PartitionData
 
 TOPIC_IDS_VERSION: Final = 13
 _ENDPOINTS_VERSION: Final = 16
 _READ_COMMITTED: Final = 1
+_UNREAD: Final = (
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ErrorCode.UNKNOWN_TOPIC_ID,
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+)
 # The number of files that one response may keep open until it is sent.
 _FILES_MAX: Final = 64
 
@@ -55,10 +61,19 @@ def requested_partitions(
             yield (name, requested.partition), requested
 
 
+def _access(
+    context: DataContext, session: FetchSession | None, by_id: bool, *, is_follower: bool
+) -> "FetchAccess":
+    from barnabas.server.api.handlers.data.fetch_access import FetchAccess
+
+    return FetchAccess(context, session, by_id=by_id, is_follower=is_follower)
+
+
 class Fetching:
     """One Fetch request from its first read to its response. Sizes in bytes."""
 
     __slots__ = (
+        "_access",
         "_by_id",
         "_client_rack",
         "_context",
@@ -91,6 +106,9 @@ class Fetching:
         if version >= 15:
             self._replica = request.replica_state.replica_id
             self._replica_epoch = request.replica_state.replica_epoch
+        self._access: FetchAccess | None = None
+        if context.route.authorizer is not None:
+            self._access = _access(context, session, self._by_id, is_follower=self._replica >= 0)
         self._find = finder(context, self._by_id, is_consumer=self._replica < 0)
         self._throttle = LeaderThrottle.of(context.services.replicas, self._replica)
         self._client_rack = client_rack(context, request, is_consumer=self._replica < 0)
@@ -113,6 +131,8 @@ class Fetching:
                 key: FetchedPartition(key, requested)
                 for key, requested in requested_partitions(request, by_id=self._by_id)
             }
+        if self._access is not None:
+            self._access.decide(self._looked_at)
         for fetched in self._looked_at.values():
             self._look_at(fetched)
         # To read again while the request is parked says nothing new about the follower.
@@ -185,6 +205,8 @@ class Fetching:
         fetched.has_more = False
         requested = fetched.requested
         try:
+            if self._access is not None:
+                self._access.check(fetched.key)
             partition = self._find(*fetched.key, requested.current_leader_epoch)
             if self._session is not None:
                 self._session.watch.follow(fetched, partition)
@@ -319,8 +341,8 @@ class Fetching:
         return True
 
     def _refused(self, fetched: FetchedPartition, code: ErrorCode) -> PartitionData:
-        # An unknown partition is answered without regard to the isolation level, as in Kafka.
-        unread = code in (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
+        # These are answered without regard to the isolation level, as in Kafka.
+        unread = code in _UNREAD
         listed = unread or self._request.isolation_level == _READ_COMMITTED
         return PartitionData(
             partition_index=fetched.requested.partition,
@@ -371,12 +393,13 @@ class Fetching:
         session = context.services.fetch_sessions.create(
             ((fetched.key, fetched.requested) for fetched in self._looked_at.values()),
             by_id=self._by_id,
-            privileged=self._replica >= 0,
+            privileged=self._replica >= 0 and (self._access is None or self._access.is_broker),
             now_ms=context.services.clock.wall_ms(),
         )
         if session is None:
             return NO_SESSION
         session.fetch_time = self._fetch_time
+        session.acls = None if self._access is None else self._access.acls
         for fetched in self._looked_at.values():
             fetched.is_included()
             kept = session.partitions[fetched.key]

@@ -14,4 +14,5 @@ def caller(ctx: GroupsContext) -> Caller:
         client_id=ctx.client_id or "",
         client_host=f"/{ctx.connection.client_host}",
         version=ctx.version,
+        principal=ctx.connection.principal,
     )

@@ -122,7 +122,7 @@ async def offset_fetch(ctx: GroupsContext, request: OffsetFetchRequest) -> Offse
         ]
     group = FetchGroup(group_id=request.group_id, topics=topics)
     fetched = await _fetch_group(ctx, group, require_stable=request.require_stable)
-    return _single_group_response(ctx.version, group, fetched)
+    return single_group_response(ctx.version, group, fetched)
 
 
 async def _fetch_group(
@@ -189,7 +189,7 @@ def _with_ids(image: MetadataImage, fetched: list[FetchedTopic]) -> list[Fetched
     return kept
 
 
-def _single_group_response(
+def single_group_response(
     version: int, group: FetchGroup, fetched: FetchedGroup
 ) -> OffsetFetchResponse:
     """Return the response before v8; v1 has error codes for partitions only."""

@@ -109,6 +109,14 @@ def describe_topic_partitions(
     ctx: MetadataContext, request: DescribeTopicPartitionsRequest
 ) -> DescribeTopicPartitionsResponse:
     """Return topics sorted by name from the cursor on, up to a number of partitions."""
+    return describe_topics(ctx, request, requested_topics(ctx, request))
+
+
+def requested_topics(ctx: MetadataContext, request: DescribeTopicPartitionsRequest) -> list[str]:
+    """Return the sorted names from the cursor on.
+
+    Raises KafkaError INVALID_REQUEST for an invalid cursor.
+    """
     image, cursor = ctx.services.image(), request.cursor
     start = cursor.topic_name if cursor is not None else ""
     requested = {topic.name for topic in request.topics}
@@ -123,6 +131,15 @@ def describe_topic_partitions(
             ErrorCode.INVALID_REQUEST,
             f"DescribeTopicPartitionsRequest cursor partition must be valid: {cursor}",
         )
+    return names
+
+
+def describe_topics(
+    ctx: MetadataContext, request: DescribeTopicPartitionsRequest, names: Iterable[str]
+) -> DescribeTopicPartitionsResponse:
+    """Return the named topics, up to the requested number of partitions."""
+    image, cursor = ctx.services.image(), request.cursor
+    start = cursor.topic_name if cursor is not None else ""
     limit = ctx.services.settings.current.get_int("max.request.partition.size.limit")
     left = max(min(limit, request.response_partition_limit), 1)
     response = DescribeTopicPartitionsResponse(topics=[])
@@ -132,7 +149,7 @@ def describe_topic_partitions(
         next_index: int | None = 0
         if left and topic is None:
             next_index = None
-            if requested:
+            if request.topics:
                 response.topics.append(_unknown(name))
         elif left and topic is not None:
             left, next_index = _describe(ctx, response, topic, first, left)

@@ -34,19 +34,19 @@ async def metadata(ctx: MetadataContext, request: MetadataRequest) -> MetadataRe
 
     Kafka also answers UNKNOWN_TOPIC_OR_PARTITION for those, and clients retry.
     """
-    wanted = request.topics
+    wanted = request.topics or ()
     if ctx.version < _TOPIC_IDS_SINCE:
-        _check_named(wanted or (), ctx.version)
+        check_named(wanted, ctx.version)
     await ctx.services.settle_failures()
     image = ctx.services.image()
-    if wanted is None or (not wanted and ctx.version < _EMPTY_MEANS_NONE_SINCE):
+    if lists_all_topics(ctx, request):
         topics = [_topic(ctx, image, topic) for topic in image.topics_by_name.values()]
     else:
         errors = await _create_missing(ctx, request)
         topics = list(_asked(ctx, image, wanted, errors))
     if request.include_topic_authorized_operations:
         for topic in topics:
-            if topic.error_code in (ErrorCode.NONE, ErrorCode.LEADER_NOT_AVAILABLE):
+            if topic.name is not None:
                 topic.topic_authorized_operations = TOPIC_OPERATIONS
     response = MetadataResponse(
         brokers=list(_brokers(image, ctx.connection.listener_name, ctx.services.just_ended())),
@@ -59,7 +59,15 @@ async def metadata(ctx: MetadataContext, request: MetadataRequest) -> MetadataRe
     return response
 
 
-def _check_named(wanted: Iterable[MetadataRequest.MetadataRequestTopic], version: int) -> None:
+def lists_all_topics(ctx: MetadataContext, request: MetadataRequest) -> bool:
+    """True when the request asks for all topics."""
+    if request.topics is None:
+        return True
+    return not request.topics and ctx.version < _EMPTY_MEANS_NONE_SINCE
+
+
+def check_named(wanted: Iterable[MetadataRequest.MetadataRequestTopic], version: int) -> None:
+    """Raise KafkaError INVALID_REQUEST for topic ids in a version that does not allow them."""
     for topic in wanted:
         if topic.name is None:
             raise KafkaError(
@@ -97,11 +105,16 @@ def _brokers(
             )
 
 
+def may_create_topics(ctx: MetadataContext, request: MetadataRequest) -> bool:
+    """True when client and broker allow that a missing topic is created."""
+    if ctx.version >= _AUTO_CREATION_FLAG_SINCE and not request.allow_auto_topic_creation:
+        return False
+    return ctx.services.settings.current.get_bool("auto.create.topics.enable")
+
+
 async def _create_missing(ctx: MetadataContext, request: MetadataRequest) -> dict[str, ErrorCode]:
     """Create the named topics that do not exist; return the errors by name."""
-    if ctx.version >= _AUTO_CREATION_FLAG_SINCE and not request.allow_auto_topic_creation:
-        return {}
-    if not ctx.services.settings.current.get_bool("auto.create.topics.enable"):
+    if not may_create_topics(ctx, request):
         return {}
     known = ctx.services.image().topics_by_name
     missing = {

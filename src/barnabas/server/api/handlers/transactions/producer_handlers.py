@@ -3,8 +3,9 @@
 Together they find and end a transaction that its coordinator does not know (KIP-664).
 """
 
+from barnabas.cluster.metadata.topic_names import refusal
 from barnabas.log.segment.producer_state import ProducerEntry
-from barnabas.protocol.errors import KafkaError
+from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.describe_producers import (
     DescribeProducersRequest,
     DescribeProducersResponse,
@@ -44,6 +45,13 @@ def describe_producers(
 
 
 def _described(context: TransactionsContext, topic: str, number: int) -> PartitionResponse:
+    reason = refusal(topic)
+    if reason is not None:
+        return PartitionResponse(
+            partition_index=number,
+            error_code=ErrorCode.INVALID_TOPIC_EXCEPTION,
+            error_message=reason,
+        )
     try:
         producers = context.services.replicas.partition(topic, number).log.producers
     except KafkaError as error:
