@@ -29,11 +29,16 @@ def request_frame(message: Any, version: int, correlation_id: int) -> bytes:
 
 
 class Connection:
-    """A blocking connection to a server; each request increments the correlation id."""
+    """A blocking connection to a server; each request increments the correlation id.
 
-    def __init__(self, bootstrap: str) -> None:
+    `source` is the address that the connection comes from.
+    """
+
+    def __init__(self, bootstrap: str, *, source: str | None = None) -> None:
         host, _, port = bootstrap.rpartition(":")
-        self.socket = socket.create_connection((host, int(port)), timeout=ANSWER_TIMEOUT_S)
+        self.socket = socket.create_connection(
+            (host, int(port)), ANSWER_TIMEOUT_S, (source, 0) if source else None
+        )
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.correlation_ids = itertools.count(1)
 
@@ -41,6 +46,10 @@ class Connection:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connection."""
         self.socket.close()
 
     def send_frame(self, payload: bytes) -> None:
