@@ -17,9 +17,7 @@ PROMISES = [
     ("sasl.kerberos.service.name", "kafka"),
     ("sasl.login.class", "org.example.Login"),
     ("listener.name.plaintext.plain.sasl.login.class", "org.example.Login"),
-    ("ssl.keystore.location", "/etc/kafka/node.p12"),
-    ("listener.name.plaintext.ssl.keystore.location", "/etc/kafka/node.p12"),
-    ("ssl.client.auth", "required"),
+    ("ssl.engine.factory.class", "org.example.Engine"),
     ("delegation.token.secret.key", "secret"),
     ("principal.builder.class", "org.example.Principals"),
     ("metric.reporters", "org.example.Reporter"),
@@ -47,21 +45,6 @@ def test_property_that_promises_protection_or_storage_stops_the_start(
 def test_replica_selector_of_another_class_stops_the_start() -> None:
     with pytest.raises(ConfigError, match="RackAwareReplicaSelector"):
         NodeConfig.load(None, {"replica.selector.class": "org.example.Selector"})
-
-
-@pytest.mark.parametrize("protocol", ["SSL", "SASL_SSL"])
-def test_listener_with_protection_stops_the_start(protocol: str) -> None:
-    with pytest.raises(ConfigError, match=f"security protocol {protocol} is not supported"):
-        NodeConfig.load(None, {"listeners": f"{protocol}://:9092,CONTROLLER://:9093"})
-    with pytest.raises(ConfigError, match=f"security protocol {protocol} is not supported"):
-        NodeConfig.load(
-            None,
-            {
-                "listeners": "PLAINTEXT://:9092,CONTROLLER://:9093",
-                "advertised.listeners": "PLAINTEXT://kafka.example.org:9092",
-                "listener.security.protocol.map": f"PLAINTEXT:{protocol},CONTROLLER:PLAINTEXT",
-            },
-        )
 
 
 def test_secret_is_hidden_when_it_stops_the_start() -> None:
@@ -211,7 +194,7 @@ def test_property_that_needs_a_restart_cannot_be_changed(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("listener.name.plaintext.ssl.keystore.location", "node.p12"),
+        ("listener.name.ssl.ssl.client.auth", "required"),
         ("listener.name.plaintext.max.connections", "5"),
         ("sasl.enabled.mechanisms", "PLAIN"),
     ],
@@ -230,7 +213,8 @@ def test_hint_without_effect_can_be_changed() -> None:
 def test_description_says_that_a_property_has_no_effect() -> None:
     notes = {entry.name: entry.documentation for entry in describe_broker(NODE)}
     assert notes["num.io.threads"].endswith("Accepted without effect.")
-    assert notes["ssl.protocol"].endswith("Not supported: barnabas does not support TLS.")
+    assert notes["config.providers"].endswith("does not resolve ${provider:path:key} in values.")
+    assert notes["ssl.protocol"].endswith("Accepted without effect.")
     assert notes["security.inter.broker.protocol"].endswith(
         "without further effect on a single node."
     )

@@ -28,6 +28,7 @@ from barnabas.sockets.socket_stream import SocketStream
 LIMITS = Limits(
     request_bytes_max=1024 * 1024,
     idle_ms_max=600_000,
+    authentication_ms_max=30_000,
     connections_max=1000,
     connections_per_ip_max=1000,
     connections_per_ip_overrides={},

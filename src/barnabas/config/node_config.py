@@ -257,14 +257,6 @@ class NodeConfig:
         texts = self.get("listeners")
         self.listeners = parse_listeners("listeners", texts, protocols)
         check_distinct(self.listeners, ",".join(texts))
-        for listener in self.listeners:
-            if listener.security_protocol not in ("PLAINTEXT", "SASL_PLAINTEXT"):
-                raise ConfigError(
-                    f"Invalid value {listener} for configuration listeners: security protocol "
-                    f"{listener.security_protocol} is not supported, only PLAINTEXT and "
-                    "SASL_PLAINTEXT",
-                    name="listeners",
-                )
         controllers = set(self.controller_listener_names)
         self.broker_listeners = tuple(x for x in self.listeners if x.name not in controllers)
         self.controller_listeners = tuple(x for x in self.listeners if x.name in controllers)
@@ -341,7 +333,7 @@ class NodeConfig:
         self._check_between_nodes()
 
     def _check_between_nodes(self) -> None:
-        """Refuse SASL on the listeners that other nodes use."""
+        """Refuse TLS and SASL on the listeners that other nodes use."""
         if self.is_single_node:
             return
         between = {*self.controller_listener_names, self.inter_broker_listener_name}

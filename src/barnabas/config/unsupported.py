@@ -13,8 +13,9 @@ from barnabas.config.node_config import SINGLE_NODE, lookup
 from barnabas.config.schema import ConfigError, Property, to_text
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection, Iterator, Sequence
 
+    from barnabas.config.listeners import Listener
     from barnabas.config.node_config import NodeConfig
 
 _LISTENER_PREFIX = "listener.name."
@@ -43,8 +44,11 @@ def warnings_of(config: NodeConfig, given: Collection[str]) -> Iterator[str]:
         if _is_of_sasl(name) and row.has_effect:
             if not _has_sasl(config, name):
                 yield f"{name} has no effect: no listener that it belongs to has SASL"
+        elif _is_of_tls(name):
+            if not _has_tls(config, name):
+                yield f"{name} has no effect: no listener that it belongs to has TLS"
         elif name.startswith(_LISTENER_PREFIX):
-            yield f"{name} has no effect: properties of one listener are not supported"
+            yield f"{name} has no effect: this property of one listener is not supported"
         elif not row.has_effect:
             yield f"{name}={_shown(row, config.get(name))} has no effect in barnabas"
 
@@ -55,8 +59,8 @@ def refuse_change(name: str, row: Property) -> None:
         reason = "it is applied at start-up only; set it in the configuration file and restart"
     elif row.unsupported:
         reason = row.unsupported
-    elif name.startswith(_LISTENER_PREFIX):
-        reason = "properties of one listener are not supported"
+    elif name.startswith(_LISTENER_PREFIX) and not (_is_of_tls(name) and row.has_effect):
+        reason = "this property of one listener is not supported"
     else:
         return
     raise ConfigError(f"Cannot update configuration {name} dynamically: {reason}", name=name)
@@ -83,9 +87,23 @@ def _is_of_sasl(name: str) -> bool:
 
 def _has_sasl(config: NodeConfig, name: str) -> bool:
     """True when a listener with SASL exists to which the property belongs."""
-    names = {
-        each.name.lower() for each in config.listeners if each.security_protocol.startswith("SASL_")
-    }
+    return _belongs(name, [x for x in config.listeners if x.security_protocol.startswith("SASL_")])
+
+
+def _is_of_tls(name: str) -> bool:
+    return name.startswith("ssl.") or (
+        name.startswith(_LISTENER_PREFIX) and name.split(".", 3)[-1].startswith("ssl.")
+    )
+
+
+def _has_tls(config: NodeConfig, name: str) -> bool:
+    """True when a listener with TLS exists to which the property belongs."""
+    return _belongs(name, [x for x in config.listeners if x.security_protocol.endswith("SSL")])
+
+
+def _belongs(name: str, listeners: Sequence[Listener]) -> bool:
+    """True when one of the listeners reads the property."""
+    names = {each.name.lower() for each in listeners}
     return bool(names) and (not name.startswith(_LISTENER_PREFIX) or name.split(".", 3)[2] in names)
 
 

@@ -1,5 +1,6 @@
 """Properties of listeners and connections, observed on sockets."""
 
+import os
 import socket
 from pathlib import Path
 
@@ -67,9 +68,9 @@ def test_buffer_sizes_are_set_on_accepted_sockets() -> None:
             assert wire.is_served()
             assert node.server is not None
             (connection,) = node.server.transport.connections
-            of = connection.sock.getsockopt
-            sizes.append((of(socket.SOL_SOCKET, socket.SO_SNDBUF),
-                          of(socket.SOL_SOCKET, socket.SO_RCVBUF)))  # fmt: skip
+            with socket.socket(fileno=os.dup(connection.fd)) as sock:
+                sizes.append((sock.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF),
+                              sock.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF)))  # fmt: skip
     assert sizes == [(2 * 8192, 2 * 8192), (2 * 65536, 2 * 65536)]  # Linux doubles them
 
 

@@ -20,6 +20,10 @@ PROPERTIES: tuple[P, ...] = (
     P("barnabas.metrics.host", STRING, "127.0.0.1", MEDIUM,
       "Address on which the metrics endpoint listens.",
       has_effect=True),
+    P("barnabas.authentication.timeout.ms", INT, 30_000, MEDIUM,
+      "Milliseconds from accepting a connection until its TLS handshake and its SASL "
+      "authentication have to be complete.",
+      validator=Range(1), has_effect=True),
     P("barnabas.slow.request.ms", LONG, 1000, MEDIUM,
       "Requests that keep the node busy for at least these milliseconds are logged; -1 logs "
       "none. Time in which a request only waits (for data, for members) does not count.",
@@ -42,10 +46,6 @@ PROPERTIES: tuple[P, ...] = (
       "Local address of this node's connections to other nodes. For tests: a proxy identifies "
       "nodes of one machine by it.",
       internal=True, has_effect=True),
-    P("barnabas.authentication.timeout.ms", INT, 30_000, LOW,
-      "Milliseconds that a client of a SASL listener has from its connection to the end of its "
-      "authentication.",
-      validator=Range(1), has_effect=True),
     P("barnabas.unauthenticated.connections.max", INT, 1000, LOW,
       "Connections of a SASL listener that may be unauthenticated at a time; a further one closes "
       "the oldest of them.",

@@ -5,7 +5,6 @@ from barnabas.config.schema import Check, Dynamic, Importance, Property, Type
 P = Property
 
 # Why a property that promises something stops the start while the feature does not exist.
-NO_TLS = "barnabas does not support TLS"
 NO_SASL = "barnabas does not support SASL and would serve clients without authentication"
 NO_TOKENS = "barnabas does not support delegation tokens"
 NO_JAVA_CLASSES = "barnabas cannot load Java classes"

@@ -14,6 +14,7 @@ import trio
 from barnabas import tasks
 from barnabas.clock import Clock
 from barnabas.config import Listener as Endpoint
+from barnabas.config import NodeConfig
 from barnabas.server.api.registry import ListenerKind
 from barnabas.server.node.data_directories import open_data
 from barnabas.server.storage.disk_threads import DiskThreads
@@ -49,10 +50,19 @@ class Machine:
         return Transport(limits, read, logins)
 
     def bind(
-        self, endpoint: Endpoint, kind: ListenerKind, limits: Limits, held: ExitStack
+        self, endpoint: Endpoint, kind: ListenerKind, config: NodeConfig, held: ExitStack
     ) -> Listener:
-        """Bind an address; `held` closes it. Raises StartupError."""
-        return Listener(endpoint, held.enter_context(bind(endpoint, limits)), kind)
+        """Bind an address; `held` closes it.
+
+        Raises StartupError, and ConfigError when the listener's TLS settings cannot be used.
+        """
+        tls = None
+        if endpoint.security_protocol.endswith("SSL"):
+            from barnabas.server.transport.tls_listener import TlsListener
+
+            tls = TlsListener(config, endpoint.name)
+        sock = held.enter_context(bind(endpoint, Limits.of(config)))
+        return Listener(endpoint, sock, kind, tls)
 
     def open_data(self, node: "Node") -> "LogManager":
         """Lock and check the data directories, and find their logs. Raises StartupError."""

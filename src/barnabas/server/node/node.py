@@ -143,6 +143,12 @@ class Node:
         if self._detector is not None:
             await self._detector.settle()
 
+    def reload_certificates(self) -> None:
+        """Read the key stores and trust stores of the listeners again, for new connections."""
+        for listener in self.listeners:
+            if listener.tls is not None:
+                listener.tls.reload(self.config)
+
     def stop(self) -> None:
         """Request a stop; `run` returns when the node has stopped."""
         self._stopping.set()
@@ -195,11 +201,14 @@ class Node:
             local_address.set(address)
 
     def _bind(self, held: ExitStack) -> None:
-        config, limits = self.config, self.transport.limits
+        config = self.config
         for endpoint in config.listeners:
             is_controller = endpoint.name in config.controller_listener_names
             kind = "controller" if is_controller else "broker"
-            self.listeners.append(self.machine.bind(endpoint, kind, limits, held))
+            listener = self.machine.bind(endpoint, kind, config, held)
+            self.listeners.append(listener)
+            if listener.tls is not None:
+                self.settings.subscribe(listener.tls.reloaded_by, listener.tls.reload)
 
     async def _start_coordinators(self, nursery: tasks.Nursery) -> None:
         """Start what a broker serves in addition to its replicas, and accept its clients."""

@@ -60,6 +60,7 @@ def run_process(config: NodeConfig, companions: Sequence[CompanionPlan] = ()) ->
 async def _run(node: Node, companions: Companions) -> None:
     async with trio.open_nursery() as signals:
         await signals.start(_stop_on_signals, node, companions)
+        signals.start_soon(_reload_on_signals, node)
         if has_parent_pipe():
             signals.start_soon(_stop_with_parent, node, companions)
         async with trio.open_nursery() as nursery:
@@ -97,6 +98,13 @@ async def _stop_on_signals(
                 logger.info("stop requested signal=%s", signal.Signals(number).name)
                 is_stopping = True
                 nursery.start_soon(_stop, node, companions)
+
+
+async def _reload_on_signals(node: Node) -> None:
+    with trio.open_signal_receiver(signal.SIGHUP) as signals:
+        async for _ in signals:
+            logger.info("certificates are read again signal=SIGHUP")
+            node.reload_certificates()
 
 
 async def _stop_with_parent(node: Node, companions: Companions) -> None:

@@ -26,9 +26,13 @@ from barnabas.server.open_files import connections_room
 from barnabas.server.transport.connection import Connection
 from barnabas.server.transport.frame_splitter import SCRATCH_BYTES
 from barnabas.server.transport.peer_watch import PeerWatch
+from barnabas.sockets.byte_stream import ByteStream
+from barnabas.sockets.file_ranges import ReadAhead
+from barnabas.sockets.socket_stream import SocketStream
 
 if TYPE_CHECKING:
     from barnabas.server.transport.login import LoginPolicy
+    from barnabas.server.transport.tls_listener import TlsListener
 
 logger = logging.getLogger(__name__)
 
@@ -55,6 +59,7 @@ class Limits:
 
     request_bytes_max: int
     idle_ms_max: int
+    authentication_ms_max: int
     connections_max: int
     connections_per_ip_max: int
     connections_per_ip_overrides: dict[str, int]
@@ -71,6 +76,7 @@ class Limits:
         return cls(
             request_bytes_max=config.get_int("socket.request.max.bytes"),
             idle_ms_max=config.get_int("connections.max.idle.ms"),
+            authentication_ms_max=config.get_int("barnabas.authentication.timeout.ms"),
             connections_max=min(config.get_int("max.connections"), room or maxsize),
             connections_per_ip_max=config.get_int("max.connections.per.ip"),
             connections_per_ip_overrides={host.strip(): int(count) for host, _, count in pairs},
@@ -80,15 +86,39 @@ class Limits:
         )
 
 
-class Listener:
-    """A bound endpoint; `port` is the port that the system chose where 0 was configured."""
+Opening = Callable[[Connection], Awaitable[None]]
+"""A step before a connection's first request, such as the TLS handshake.
 
-    def __init__(self, endpoint: Endpoint, sock: socket.socket, kind: ListenerKind) -> None:
+It sets the connection's principal, and raises ProtocolError when the connection must be closed.
+"""
+
+
+class Listener:
+    """A bound endpoint; `port` is the port that the system chose where 0 was configured.
+
+    `openings` are the steps before the first request of a connection, in their order.
+    """
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        sock: socket.socket,
+        kind: ListenerKind,
+        tls: "TlsListener | None" = None,
+    ) -> None:
         self.kind: ListenerKind = kind
+        self.tls = tls
         self.name = endpoint.name
         self.host = endpoint.host
         self.sock = sock
         self.port: int = sock.getsockname()[1]
+        self.openings: tuple[Opening, ...] = () if tls is None else (tls.open,)
+
+    def stream(self, sock: socket.socket, read_ahead: ReadAhead) -> ByteStream:
+        """Return the byte stream of an accepted socket."""
+        if self.tls is None:
+            return SocketStream(sock, read_ahead)
+        return self.tls.stream(sock, read_ahead)
 
 
 def bind(endpoint: Endpoint, limits: Limits) -> socket.socket:

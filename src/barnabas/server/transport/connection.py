@@ -24,7 +24,6 @@ from barnabas.server.api.dispatch import Dispatcher
 from barnabas.server.transport.frame_splitter import FrameReader
 from barnabas.sockets.byte_stream import ByteStream
 from barnabas.sockets.file_ranges import inlined
-from barnabas.sockets.socket_stream import SocketStream
 
 if TYPE_CHECKING:
     from barnabas.server.transport.acceptor import Listener, Transport
@@ -62,6 +61,7 @@ class Connection:
         "_drained",
         "_muted_until_s",
         "_on_close",
+        "_openings",
         "_out",
         "_out_bytes",
         "_queue",
@@ -96,7 +96,8 @@ class Connection:
         self.principal: Principal = ANONYMOUS
         self.client_host = client_host
         self.fd = sock.fileno()
-        self.stream: ByteStream = SocketStream(sock, transport.read_ahead)
+        self.stream: ByteStream = listener.stream(sock, transport.read_ahead)
+        self._openings = listener.openings
         policy = transport.logins.get(listener.name)
         self.login: Login | None = None if policy is None else policy.login()
         size_max = transport.limits.request_bytes_max
@@ -161,6 +162,8 @@ class Connection:
         """Serve until either side closes; never raises because of the peer."""
         try:
             with self.scope:
+                if self._openings:
+                    await self._open()
                 await self._serve()
         except ProtocolError as error:
             self._log_closed(error)
@@ -173,6 +176,20 @@ class Connection:
             logger.exception("connection failed host=%s", self.client_host)
         finally:
             self._release()
+
+    async def _open(self) -> None:
+        """Take the listener's steps before the first request, within their time.
+
+        Raises ProtocolError when the connection must be closed.
+        """
+        limit_s = self.transport.limits.authentication_ms_max / 1000
+        with trio.move_on_after(limit_s) as scope:
+            for step in self._openings:
+                await step(self)
+        if scope.cancelled_caught:
+            raise ProtocolError(
+                f"not ready within {limit_s:g} s (barnabas.authentication.timeout.ms)"
+            )
 
     def _release(self) -> None:
         self._forget_queue()

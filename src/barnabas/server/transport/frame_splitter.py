@@ -17,6 +17,9 @@ _DIRECT_BYTES_MIN = 32 * 1024
 _ARRIVED_BYTES_MIN = 16 * 1024
 
 _LENGTH = Struct(">i")
+# The first bytes of a TLS connection: a record of type handshake, and its version.
+_TLS_HANDSHAKES = frozenset({0x160300, 0x160301, 0x160302, 0x160303})
+_TLS_HINT = ": the client speaks TLS (does its security.protocol match the listener?)"
 _ZEROS = memoryview(bytes(1024 * 1024))
 
 
@@ -115,7 +118,8 @@ class FrameReader:
         """Take a whole or partial frame of `size` bytes; return the position after it."""
         if not 0 < size <= self.size_max:
             limit = f"1 to {self.size_max} bytes (socket.request.max.bytes)"
-            self.error = ProtocolError(f"a frame of {size} bytes where {limit} are allowed")
+            hint = _TLS_HINT if size >> 8 in _TLS_HANDSHAKES else ""
+            self.error = ProtocolError(f"a frame of {size} bytes where {limit} are allowed{hint}")
             return count
         end = min(start + size, count)
         frame = bytearray(scratch[start:end])

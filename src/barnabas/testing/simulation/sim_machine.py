@@ -71,9 +71,9 @@ class SimMachine(Machine):
         del disk, logins
         return SimTransport(self._process, self._streams, limits)
 
-    def bind(self, endpoint: Endpoint, kind: ListenerKind, limits: Any, held: ExitStack) -> Any:
+    def bind(self, endpoint: Endpoint, kind: ListenerKind, config: Any, held: ExitStack) -> Any:
         """Return a listener; nothing is bound yet."""
-        del limits, held
+        del config, held
         return SimListener(endpoint.name, Address(endpoint.host, endpoint.port), kind)
 
     def open_data(self, node: Node) -> Any:

@@ -1,0 +1,141 @@
+"""TLS on one listener: handshakes, the principals of certificates, and renewed certificates."""
+
+import logging
+import socket
+import ssl
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Final
+
+from barnabas.config import ConfigError, NodeConfig
+from barnabas.protocol.errors import ProtocolError
+from barnabas.security.certificates import read_certificate
+from barnabas.security.distinguished_names import distinguished_name
+from barnabas.security.principal_mapping import NoRuleMatchesError
+from barnabas.security.principals import ANONYMOUS, USER, Principal
+from barnabas.server.transport.tls_settings import RELOADED, TlsSettings, load_tls
+from barnabas.sockets.file_ranges import ReadAhead
+from barnabas.sockets.tls_stream import RECEIVE_BYTES, TlsStream
+
+if TYPE_CHECKING:
+    from barnabas.server.transport.connection import Connection
+
+logger = logging.getLogger(__name__)
+
+_WARN_BEFORE_END: Final = timedelta(days=30)
+# What OpenSSL says when the first bytes are not a TLS record.
+_NOT_TLS: Final = frozenset({"WRONG_VERSION_NUMBER", "HTTP_REQUEST", "HTTPS_PROXY_REQUEST"})
+
+
+class TlsListener:
+    """The TLS of a listener. New connections use the newest settings that could be loaded."""
+
+    def __init__(self, config: NodeConfig, listener: str) -> None:
+        """Load the settings. Raises ConfigError when they cannot be used."""
+        self._listener = listener
+        self._settings = load_tls(config, listener)
+        self._scratch = memoryview(bytearray(RECEIVE_BYTES))
+        self.failed_reloads = 0
+        prefix = f"listener.name.{listener.lower()}."
+        self.reloaded_by = tuple(prefix + name for name in RELOADED)
+        left = self._settings.certificate.not_after - datetime.now(UTC)
+        if left < timedelta(0):
+            raise ConfigError(
+                f"Invalid configuration ssl.keystore.location of listener {listener}: its "
+                f"certificate ended on {self._settings.certificate.not_after:%Y-%m-%d}",
+                name="ssl.keystore.location",
+            )
+        self._warn_of_end(left)
+
+    def stream(self, sock: socket.socket, read_ahead: ReadAhead) -> TlsStream:
+        """Return the stream of an accepted socket."""
+        return TlsStream(sock, self._settings.context, read_ahead, self._scratch)
+
+    async def open(self, connection: "Connection") -> None:
+        """Shake hands, and take the client's principal from its certificate.
+
+        Raises ProtocolError when that fails, and OSError when the connection ends.
+        """
+        stream = connection.stream
+        if not isinstance(stream, TlsStream):
+            raise TypeError("a connection of a listener with TLS has a plain stream")
+        mapping = self._settings.mapping
+        try:
+            await stream.handshake()
+        except ssl.SSLError as error:
+            raise ProtocolError(f"TLS handshake failed: {_reason(error)}") from None
+        if connection.login is not None:
+            return  # SASL decides who the client is
+        der = stream.peer_certificate
+        if der is None:
+            connection.principal = ANONYMOUS
+            return
+        try:
+            name = mapping.name(distinguished_name(read_certificate(der).subject))
+        except NoRuleMatchesError as error:
+            raise ProtocolError(str(error)) from None
+        except ValueError as error:
+            raise ProtocolError(f"the client's certificate cannot be read: {error}") from None
+        connection.principal = Principal(USER, name)
+
+    def reload(self, config: NodeConfig) -> None:
+        """Read the stores again, for new connections; the old settings stay when that fails."""
+        try:
+            renewed = load_tls(config, self._listener)
+            self._check_renewed(config, renewed)
+        except ConfigError as error:
+            self.failed_reloads += 1
+            logger.error(
+                "cannot renew the TLS settings, the old ones stay listener=%s reason=%s",
+                self._listener,
+                error,
+            )
+            return
+        self._settings = renewed
+        logger.info(
+            "renewed the TLS settings listener=%s certificate_ends=%s",
+            self._listener,
+            renewed.certificate.not_after.date(),
+        )
+        self._warn_of_end(renewed.certificate.not_after - datetime.now(UTC))
+
+    def _check_renewed(self, config: NodeConfig, renewed: TlsSettings) -> None:
+        """Raise ConfigError when the new certificate names something else, as Kafka does."""
+        old, new = self._settings.certificate, renewed.certificate
+        if new.not_after < datetime.now(UTC):
+            raise _refused(f"the new certificate ended on {new.not_after:%Y-%m-%d}")
+        if old.subject != new.subject and not config.get_bool("ssl.allow.dn.changes"):
+            raise _refused(
+                f"Keystore DistinguishedName does not match: "
+                f"existing={distinguished_name(old.subject)}, "
+                f"new={distinguished_name(new.subject)} (ssl.allow.dn.changes allows it)"
+            )
+        if not old.alternative_names <= new.alternative_names and not config.get_bool(
+            "ssl.allow.san.changes"
+        ):
+            raise _refused(
+                "Keystore SubjectAltNames do not match: the new certificate lacks names of the "
+                "old one (ssl.allow.san.changes allows it)"
+            )
+
+    def _warn_of_end(self, left: timedelta) -> None:
+        if left < _WARN_BEFORE_END:
+            logger.warning(
+                "the certificate ends soon listener=%s days=%d", self._listener, left.days
+            )
+
+
+def _refused(reason: str) -> ConfigError:
+    return ConfigError(reason, name="ssl.keystore.location")
+
+
+def _reason(error: ssl.SSLError) -> str:
+    """Return why a handshake failed, with a hint where the client does not speak TLS."""
+    reason = error.reason or str(error)
+    if reason in _NOT_TLS:
+        return (
+            f"{reason}: the client does not speak TLS (does its security.protocol match the "
+            "listener?)"
+        )
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"{reason}: {error.verify_message}"
+    return reason
