@@ -4,7 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from barnabas.pipeline.delivery.epochs.checkpoint_files import CheckpointFiles, check, checkpoint_of
+from barnabas.pipeline.delivery.epochs.checkpoint_files import (
+    CheckpointFiles,
+    arrow_uri,
+    check,
+    checkpoint_of,
+)
 from barnabas.pipeline.delivery.epochs.epoch_markers import Marker, digest_of
 from barnabas.pipeline.delivery.plan.task_failures import JobStartError
 
@@ -33,6 +38,12 @@ def test_checkpoint_shows_its_query_and_its_newest_epoch(checkpoint: Path) -> No
 def test_new_checkpoint_is_empty(tmp_path: Path) -> None:
     files = CheckpointFiles(str(tmp_path / "absent"))
     assert (files.query_id(), files.newest_epoch(), files.input_of(0)) == (None, -1, None)
+
+
+def test_checkpoint_in_s3_has_the_scheme_of_arrow() -> None:
+    """Hadoop's scheme is unknown to Arrow, which reads the inputs of epochs."""
+    assert arrow_uri("s3a://bucket/a/s3a://b") == "s3://bucket/a/s3a://b"
+    assert arrow_uri("hdfs://host/a") == "hdfs://host/a"
 
 
 def marker(epoch: int, query: str = "query", content: bytes | None = None) -> Marker:

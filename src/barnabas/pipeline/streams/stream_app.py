@@ -33,7 +33,7 @@ from barnabas.pipeline.streams.record_stream import Stream
 from barnabas.pipeline.streams.record_table import Table
 from barnabas.pipeline.streams.serde_codecs import codec_of, keys_of
 from barnabas.pipeline.streams.serdes import Bytes, Column, Serde, SerdeContext
-from barnabas.pipeline.streams.state_directory import StateDirectory, check_name, default_root
+from barnabas.pipeline.streams.state_directory import StateDirectory, check_name
 from barnabas.pipeline.streams.stream_columns import KEY, VALUE
 from barnabas.pipeline.streams.stream_queries import QueryWatcher, StreamQuery
 from barnabas.pipeline.streams.topic_reading import OnError, TopicInput
@@ -67,8 +67,9 @@ class App:
 
     `properties` are those of all clients, with Java's or librdkafka's names (`security.protocol`,
     `sasl.*`, `ssl.*`). `state` is the directory of checkpoints, by default below
-    `~/.local/state/barnabas/streams`; it must survive a restart when a query has state. `spark` are
-    properties of Spark. `registry` is the address of a schema registry, for `Avro`, `Protobuf` and
+    `~/.local/state/barnabas/streams`; it must survive a restart when a query has state, and a
+    cluster needs one that its hosts share: a path, or a URI such as `hdfs://` or `s3a://`. `spark`
+    are properties of Spark. `registry` is the address of a schema registry, for `Avro`, `Protobuf` and
     `JsonSchema`.
     """
 
@@ -90,7 +91,7 @@ class App:
         self._bootstrap = bootstrap
         self._properties = dict(properties or {})
         self._transaction_timeout_ms = kafka_properties.transaction_timeout_ms(self._properties)
-        self._state = StateDirectory(Path(state) if state is not None else default_root() / name)
+        self._state = StateDirectory.of(name, state)
         self._registry = registry
         self._on_trim = OnTrim(on_trim)
         self._trigger_ms = trigger_ms

@@ -170,8 +170,13 @@ class CheckpointFiles:
         return [str(entry.base_name) for entry in files.get_file_info(selector)]
 
     def _remote(self) -> tuple[Any, str]:
-        files, root = _filesystem().FileSystem.from_uri(self._location)
+        files, root = _filesystem().FileSystem.from_uri(arrow_uri(self._location))
         return files, str(root)
+
+
+def arrow_uri(location: str) -> str:
+    """Return the name that Arrow has for a place: Hadoop calls S3 `s3a`, Arrow only `s3`."""
+    return location.replace("s3a://", "s3://", 1) if location.startswith("s3a://") else location
 
 
 def _add_positions(offsets: dict[str, Any], found: dict[str, dict[int, int]]) -> None:
