@@ -11,12 +11,14 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from barnabas.pipeline.connect.plugin_registry import PluginKind, plugin_registry
+from barnabas.pipeline.delivery.driver.spark_library import pyspark
 from barnabas.pipeline.delivery.plan.job_plan import JobKind, JobPlan, OnTrim, RecordPosition
 from barnabas.pipeline.delivery.plan.task_failures import JobStartError
 from barnabas.pipeline.jobs.job_config import RunnerDefaults, job_plan
 from compat_tests import spark as setup
 from compat_tests.pipeline.conftest import eventually, failure_of
 from compat_tests.pipeline.killed_job import read_committed
+from tests.pipeline.connect.test_ddl_columns import INVALID, VALID
 
 pytestmark = [
     setup.needed,
@@ -296,6 +298,17 @@ def test_spark_sink_configuration_that_cannot_run_is_refused(
     with pytest.raises(JobStartError, match=message) as refused:
         start(sink({**PLAIN, **props}))
     assert refused.value.failure.is_permanent
+
+
+@pytest.mark.parametrize("text", [*VALID, *INVALID])
+def test_columns_of_a_configuration_are_those_of_sparks_own_parser(engine, text: str) -> None:
+    parse = pyspark("sql.types").StructType.fromDDL
+    assert engine.is_alive()
+    if text in VALID:
+        assert parse(text).names == VALID[text]
+    else:
+        with pytest.raises(pyspark("errors").PySparkException):
+            parse(text)
 
 
 def test_spark_sink_without_schemas_needs_columns(sink, start) -> None:

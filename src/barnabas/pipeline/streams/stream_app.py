@@ -25,7 +25,7 @@ from barnabas.pipeline.delivery.plan import kafka_properties
 from barnabas.pipeline.delivery.plan.job_plan import Guarantee, JobKind, JobPlan, OnTrim, RunningJob
 from barnabas.pipeline.delivery.plan.task_failures import refused
 from barnabas.pipeline.spark.engine import Engine
-from barnabas.pipeline.spark.session import SessionSettings
+from barnabas.pipeline.spark.session import SessionSettings, send_packages
 from barnabas.pipeline.streams import output_frames, topic_reading
 from barnabas.pipeline.streams.known_topics import KnownTopics
 from barnabas.pipeline.streams.output_frames import Letters, OutputError, OutputSerdes
@@ -69,8 +69,8 @@ class App:
     `sasl.*`, `ssl.*`). `state` is the directory of checkpoints, by default below
     `~/.local/state/barnabas/streams`; it must survive a restart when a query has state, and a
     cluster needs one that its hosts share: a path, or a URI such as `hdfs://` or `s3a://`. `spark`
-    are properties of Spark. `registry` is the address of a schema registry, for `Avro`, `Protobuf` and
-    `JsonSchema`.
+    are properties of Spark. `registry` is the address of a schema registry, for `Avro`, `Protobuf`
+    and `JsonSchema`.
     """
 
     def __init__(
@@ -116,9 +116,11 @@ class App:
     def attach(cls, session: SparkSession, name: str, *args: Any, **options: Any) -> Self:
         """Return an app in a Spark session of the caller, with the arguments of `App`.
 
-        The session needs Spark's Kafka connector; `master` and `spark` have no meaning here.
+        The session needs Spark's Kafka connector; `master` and `spark` have no meaning here. On a
+        cluster, the executors get barnabas and the packages that it needs.
         """
         app = cls(name, *args, **options)
+        send_packages(session)
         app._session, app._engine = session, None
         return app
 

@@ -13,6 +13,7 @@ import attrs
 from barnabas.pipeline.connect.config_def import NO_DEFAULT, ConfigDef, Importance
 from barnabas.pipeline.connect.config_types import ConfigType, ConfigValueError, ParsedValue
 from barnabas.pipeline.connect.config_validators import InRange, non_empty
+from barnabas.pipeline.connect.connectors.ddl_columns import valid_columns
 from barnabas.pipeline.connect.connectors.spark_sink import (
     FILE_FORMATS,
     ICEBERG,
@@ -86,6 +87,7 @@ _DEFINITION: Final = ConfigDef(
             "",
             Importance.MEDIUM,
             "The columns in SQL, such as `id BIGINT, name STRING`; files other than text need it.",
+            valid_columns,
         ),
         spark_key(
             "key.column",

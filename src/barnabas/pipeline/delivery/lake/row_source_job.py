@@ -109,10 +109,14 @@ def _rows(session: SparkSession, settings: SparkSourceSettings) -> DataFrame:
     reader = session.readStream.format(settings.format).options(**settings.options)
     if _finds_damaged_lines(settings):
         reader = reader.option("columnNameOfCorruptRecord", CORRUPT)
-        reader = reader.schema(f"{settings.schema}, {CORRUPT} STRING")
+        reader = reader.schema(_schema(settings).add(CORRUPT, "string"))
     elif settings.schema:
-        reader = reader.schema(settings.schema)
+        reader = reader.schema(_schema(settings))
     return reader.load(settings.path) if settings.path is not None else reader.load()
+
+
+def _schema(settings: SparkSourceSettings) -> Any:
+    return pyspark("sql.types").StructType.fromDDL(settings.schema)
 
 
 def _finds_damaged_lines(settings: SparkSourceSettings) -> bool:
