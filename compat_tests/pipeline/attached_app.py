@@ -1,4 +1,4 @@
-"""A PySpark program with a session of its own on a cluster, to which it attaches an app.
+"""A PySpark program with its own session on a cluster, to which it attaches an app.
 
 It gets the master, the bootstrap servers, three topics and a directory, and runs until a signal.
 """

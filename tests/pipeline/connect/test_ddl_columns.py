@@ -49,7 +49,7 @@ def test_names_of_valid_columns(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", INVALID)
-def test_text_that_is_no_list_of_columns_says_why(text: str) -> None:
+def test_text_that_is_not_a_list_of_columns_says_why(text: str) -> None:
     with pytest.raises(DdlError, match=INVALID[text]):
         column_names(text)
 

@@ -2,6 +2,7 @@
 
 import json
 import logging
+import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
@@ -273,6 +274,45 @@ def test_engine_that_cannot_start_is_said_by_rest_and_by_the_commands(
         assert problem in capsys.readouterr().err
         runner.ask("POST", "/connectors", {"name": "later", "config": sink(file="/tmp/none-l")})
         eventually(lambda: "trace" in str(runner.ask("GET", "/connectors/later/status")))
+
+
+def test_tasks_are_known_before_the_engine_has_started(node: Node) -> None:
+    """As in Java's Connect, whose workers run when a request comes."""
+
+    class Slow(FakeEngine):
+        def __init__(self) -> None:
+            super().__init__()
+            self.may_start = threading.Event()
+
+        def start(self) -> None:
+            assert self.may_start.wait(120)
+            super().start()
+
+    def source(tasks: int) -> dict[str, str]:
+        return {"connector.class": "DatagenSource", "topic": "t", "tasks.max": str(tasks)}
+
+    engine = Slow()
+    topics = {f"{kind}_storage_topic": f"slow-{kind}" for kind in ("config", "offset", "status")}
+    with live_runner(node.bootstrap, engine, group_id="slow", **topics) as runner:
+        try:
+            eventually(runner.is_healthy)
+            create(runner)
+            runner.wait_states("c", "UNASSIGNED", "UNASSIGNED")
+            _, found = runner.ask("GET", "/connectors/c")
+            assert found["tasks"] == [{"connector": "c", "task": 0}]
+            _, (task,) = runner.ask("GET", "/connectors/c/tasks")
+            assert task["config"]["task.class"].endswith("FileStreamSinkTask")
+            for tasks in (1, 3, 2):
+                assert runner.ask("PUT", "/connectors/s/config", source(tasks))[0] in (200, 201)
+                runner.wait_states("s", *["UNASSIGNED"] * (tasks + 1))
+            assert runner.ask("PUT", "/connectors/s/stop")[0] == 204
+            runner.wait_states("s", "STOPPED")
+            assert runner.ask("PUT", "/connectors/s/resume")[0] == 202
+            runner.wait_states("s", *["UNASSIGNED"] * 3)
+        finally:
+            engine.may_start.set()
+        runner.wait_states("c", "RUNNING", "RUNNING")
+        runner.wait_states("s", *["RUNNING"] * 3)
 
 
 def test_error_without_a_text_is_shown_with_its_type(node: Node) -> None:

@@ -59,7 +59,7 @@ def check_function(
 
 
 def _signature(function: Callable[..., Any]) -> inspect.Signature | None:
-    """Return the parameters of a function, None for a built-in one that does not tell them."""
+    """Return the parameters of a function, None for a built-in one without a list of them."""
     try:
         return inspect.signature(function)
     except (TypeError, ValueError):

@@ -51,6 +51,14 @@ class RecordTarget(Protocol):
         ...
 
 
+class TopicTarget(RecordTarget, Protocol):
+    """Takes records for topics of a cluster: a producer."""
+
+    def partitions(self, topic: str) -> int:
+        """Return the number of partitions of a topic, 0 when it is unknown."""
+        ...
+
+
 def raw_record(rows: PartitionRows, index: int) -> RawRecord:
     """Return one row as a record."""
     headers = () if rows.headers is None else rows.headers[index]
