@@ -2,7 +2,6 @@
 
 import pytest
 
-from barnabas.pipeline.connect.config_types import ConfigValueError
 from barnabas.pipeline.connect.connector_validation import ConnectorValidator
 from barnabas.pipeline.connect.connectors.spark_sink import SparkSinkConnector, SparkSinkSettings
 from barnabas.pipeline.connect.connectors.spark_source import (
@@ -11,6 +10,7 @@ from barnabas.pipeline.connect.connectors.spark_source import (
 )
 from barnabas.pipeline.connect.plugin_registry import PluginKind, plugin_registry
 from barnabas.pipeline.data.connect_errors import ConnectError
+from barnabas.pipeline.definitions.config_types import ConfigValueError
 from barnabas.pipeline.delivery.plan.job_plan import JobKind
 from barnabas.pipeline.jobs.job_config import RunnerDefaults, job_kind, job_plan
 

@@ -16,7 +16,6 @@ from typing import Any, Final, TypeVar
 
 import attrs
 
-from barnabas.pipeline.connect.config_types import ConfigValueError
 from barnabas.pipeline.connect.error_handling import RecordFailureError, RetryPolicy, Stage
 from barnabas.pipeline.connect.plugin_api import (
     Converter,
@@ -40,6 +39,7 @@ from barnabas.pipeline.data.records import (
     SinkRecord,
     SourceRecord,
 )
+from barnabas.pipeline.definitions.config_types import ConfigValueError
 
 DEFAULT_CONVERTER: Final = "org.apache.kafka.connect.json.JsonConverter"
 DEFAULT_HEADER_CONVERTER: Final = "org.apache.kafka.connect.storage.SimpleHeaderConverter"

@@ -44,8 +44,8 @@ from barnabas.pipeline.jobs.offset_keeper import keep_offsets
 from barnabas.pipeline.jobs.runner_store import RunnerStore
 from barnabas.pipeline.jobs.running_engine import JobEngine
 from barnabas.pipeline.jobs.source_topics import SourceTopics
-from barnabas.pipeline.streams.views.live_view import LiveView
-from barnabas.pipeline.streams.views.view_job import ViewJob
+from barnabas.pipeline.views.live_view import LiveView
+from barnabas.pipeline.views.view_job import ViewJob
 
 logger = logging.getLogger(__name__)
 

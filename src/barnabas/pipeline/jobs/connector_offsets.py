@@ -6,7 +6,6 @@ from typing import Any, Final, TypeVar, cast
 
 import trio
 
-from barnabas.pipeline.connect.connector_service import ConnectorService
 from barnabas.pipeline.connect.rest_errors import ConnectRestError, bad_request
 from barnabas.pipeline.data.connect_errors import ConnectError
 from barnabas.pipeline.delivery.driver.group_offsets import GroupOffsets, GroupOffsetsError
@@ -14,6 +13,7 @@ from barnabas.pipeline.jobs.core.store_records import JsonObject, OffsetRecord
 from barnabas.pipeline.jobs.job_config import group_of, job_kind
 from barnabas.pipeline.jobs.runner_store import RunnerStore
 from barnabas.pipeline.jobs.source_topics import SourceTopics
+from barnabas.pipeline.rest.connector_service import ConnectorService
 
 T = TypeVar("T")
 

@@ -97,7 +97,7 @@ class Engine:
         from barnabas.pipeline.delivery.lake import lake_job, row_source_job
         from barnabas.pipeline.delivery.slices import slices_job
         from barnabas.pipeline.spark import own_application
-        from barnabas.pipeline.streams.views import view_job
+        from barnabas.pipeline.views import view_job
 
         job: RunningJob
         if plan.is_isolated:

@@ -16,7 +16,7 @@ delivery writes the last one: forward, or epochs where there is state.
     window_specs        windows as values
     output_frames       rows in the columns of the deliveries
     state_directory     checkpoints of an app
-    views               the rows of a table's topic in SQLite; serde_codecs: serdes of one value
+    serde_codecs        serdes of one value, for views
     test_driver         topologies for tests, without Kafka
     kernels             operators with state as pure functions, and the query that runs them
 """

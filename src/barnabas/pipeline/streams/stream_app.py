@@ -37,9 +37,9 @@ from barnabas.pipeline.streams.state_directory import StateDirectory, check_name
 from barnabas.pipeline.streams.stream_columns import KEY, VALUE
 from barnabas.pipeline.streams.stream_queries import QueryWatcher, StreamQuery
 from barnabas.pipeline.streams.topic_reading import OnError, TopicInput
-from barnabas.pipeline.streams.views.app_views import AppViews
-from barnabas.pipeline.streams.views.live_view import LiveView, ViewSpec
 from barnabas.pipeline.streams.window_specs import Duration, Window, duration_ms
+from barnabas.pipeline.views.app_views import AppViews
+from barnabas.pipeline.views.live_view import LiveView, ViewSpec
 
 _POLL_S: Final = 0.2
 

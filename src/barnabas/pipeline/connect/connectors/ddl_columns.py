@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from barnabas.pipeline.connect.config_types import ConfigValueError, ParsedValue
+from barnabas.pipeline.definitions.config_types import ConfigValueError, ParsedValue
 
 _TOKEN: Final = re.compile(
     r"\s*(?:`((?:[^`]|``)+)`|('(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\")|(\w+)|([<>(),:.])|$)",

@@ -8,9 +8,6 @@ from typing import Any, ClassVar, Final
 
 import attrs
 
-from barnabas.pipeline.connect.config_def import NO_DEFAULT, ConfigDef, ConfigKey, Importance
-from barnabas.pipeline.connect.config_types import ConfigType, ConfigValueError, ParsedValue
-from barnabas.pipeline.connect.config_validators import InRange, OneOf, non_empty
 from barnabas.pipeline.connect.connectors.ddl_columns import column_names, valid_columns
 from barnabas.pipeline.connect.plugin_api import Properties
 from barnabas.pipeline.connect.unused_properties import (
@@ -18,6 +15,9 @@ from barnabas.pipeline.connect.unused_properties import (
     EXACTLY_ONCE_ONLY,
     SLICE,
 )
+from barnabas.pipeline.definitions.config_def import NO_DEFAULT, ConfigDef, ConfigKey, Importance
+from barnabas.pipeline.definitions.config_types import ConfigType, ConfigValueError, ParsedValue
+from barnabas.pipeline.definitions.config_validators import InRange, OneOf, non_empty
 
 FILE_FORMATS: Final = ("parquet", "csv", "json", "orc")
 DELTA: Final = "delta"

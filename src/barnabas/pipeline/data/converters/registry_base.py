@@ -10,14 +10,6 @@ from typing import Any, ClassVar, Final, Generic, TypeVar
 
 import attrs
 
-from barnabas.pipeline.connect.config_def import NO_DEFAULT, ConfigDef, ConfigKey, Importance
-from barnabas.pipeline.connect.config_types import (
-    ConfigType,
-    ConfigValueError,
-    ParsedValue,
-    Password,
-)
-from barnabas.pipeline.connect.config_validators import InRange, OneOf
 from barnabas.pipeline.connect.registry_client import (
     RegisteredSchema,
     SchemaLookup,
@@ -30,6 +22,14 @@ from barnabas.pipeline.data.converters.converter_base import (
     BaseConverter,
     SchemaAndValue,
 )
+from barnabas.pipeline.definitions.config_def import NO_DEFAULT, ConfigDef, ConfigKey, Importance
+from barnabas.pipeline.definitions.config_types import (
+    ConfigType,
+    ConfigValueError,
+    ParsedValue,
+    Password,
+)
+from barnabas.pipeline.definitions.config_validators import InRange, OneOf
 
 PREFIX_BYTES: Final = 5
 

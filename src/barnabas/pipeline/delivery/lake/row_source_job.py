@@ -8,7 +8,6 @@ import functools
 from typing import Any, Final
 
 from barnabas.config import ConfigError
-from barnabas.pipeline.connect.config_types import ConfigValueError
 from barnabas.pipeline.connect.connectors.spark_sink import DELTA, ICEBERG, TABLE_FORMATS
 from barnabas.pipeline.connect.connectors.spark_source import (
     FILES,
@@ -16,6 +15,7 @@ from barnabas.pipeline.connect.connectors.spark_source import (
     data_source,
 )
 from barnabas.pipeline.data.connect_errors import DataError
+from barnabas.pipeline.definitions.config_types import ConfigValueError
 from barnabas.pipeline.delivery import worker_tasks
 from barnabas.pipeline.delivery.driver.cluster_state import ClusterState
 from barnabas.pipeline.delivery.driver.query_job import QueryJob

@@ -4,7 +4,6 @@ import contextlib
 from collections.abc import Generator
 from typing import Final, Protocol
 
-from barnabas.pipeline.connect.config_types import ConfigValueError
 from barnabas.pipeline.connect.error_handling import (
     ErrorPolicy,
     RecordFailureError,
@@ -20,6 +19,7 @@ from barnabas.pipeline.data.records import (
     RawRecord,
     SourceRecord,
 )
+from barnabas.pipeline.definitions.config_types import ConfigValueError
 from barnabas.pipeline.delivery.plan.job_plan import RecordPosition
 from barnabas.pipeline.delivery.plan.task_failures import TaskFailureError
 from barnabas.pipeline.delivery.rows.arrow_rows import PartitionRows
