@@ -30,6 +30,7 @@ from barnabas.pipeline.connect.plugin_registry import (
     plugin_registry,
 )
 from barnabas.pipeline.data.connect_errors import DataError, RetriableError
+from barnabas.pipeline.data.converters.registry_base import RegistryConverter
 from barnabas.pipeline.data.records import (
     ConnectRecord,
     Header,
@@ -293,6 +294,14 @@ def build_converter(props: Mapping[str, str], side: str, registry: PluginRegistr
     return _ChainBuilder(props, registry).converter(side)
 
 
+def _give_registry(converter: object) -> None:
+    """Have a converter with a schema registry call it: converters make no connections."""
+    if isinstance(converter, RegistryConverter):
+        from barnabas.pipeline.connect.registry_client import open_registry
+
+        converter.open_lookup = open_registry
+
+
 class _ChainBuilder:
     def __init__(self, props: Mapping[str, str], registry: PluginRegistry) -> None:
         self._props = props
@@ -301,6 +310,7 @@ class _ChainBuilder:
     def converter(self, side: str) -> Converter:
         name = f"{side}.converter"
         converter: Converter = self._plugin(name, PluginKind.CONVERTER, DEFAULT_CONVERTER)
+        _give_registry(converter)
         converter.configure(self._under(f"{name}."), is_key=side == "key")
         return converter
 
@@ -309,6 +319,7 @@ class _ChainBuilder:
         converter: HeaderConverter = self._plugin(
             name, PluginKind.HEADER_CONVERTER, DEFAULT_HEADER_CONVERTER
         )
+        _give_registry(converter)
         converter.configure_headers(self._under(f"{name}."))
         return converter
 

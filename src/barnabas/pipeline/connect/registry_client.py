@@ -11,36 +11,14 @@ import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Mapping
-from typing import Any, Final, Protocol
-
-import attrs
+from typing import Any, Final
 
 from barnabas.pipeline.data.connect_errors import DataError, RetriableError
+from barnabas.pipeline.data.registered_schemas import RegisteredSchema, SchemaLookup
 
 _TIMEOUT_S: Final = 10.0
 _CONTENT_TYPE: Final = "application/vnd.schemaregistry.v1+json"
 _PASSING: Final = frozenset({408, 429, 500, 502, 503, 504})
-
-
-@attrs.frozen
-class RegisteredSchema:
-    """A schema as the registry has it; references are (name, text), dependencies first."""
-
-    schema_type: str
-    text: str
-    references: tuple[tuple[str, str], ...] = ()
-
-
-class SchemaLookup(Protocol):
-    """The calls of a registry that a converter makes."""
-
-    def schema_of(self, schema_id: int) -> RegisteredSchema:
-        """Return the schema of an id. Raises DataError, RetriableError."""
-        ...
-
-    def id_of(self, subject: str, schema: RegisteredSchema, *, registers: bool) -> int:
-        """Return the id of a schema in a subject; register it if needed and allowed."""
-        ...
 
 
 class RegistryClient:

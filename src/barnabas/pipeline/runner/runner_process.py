@@ -30,7 +30,6 @@ from barnabas.pipeline.delivery.plan.kafka_properties import for_librdkafka
 from barnabas.pipeline.jobs.active_runner import ActiveRunner
 from barnabas.pipeline.jobs.activity import Activity
 from barnabas.pipeline.jobs.configs_writer import ConfigsWriteError
-from barnabas.pipeline.jobs.connector_offsets import StoredOffsets
 from barnabas.pipeline.jobs.core.store_records import LoggerRecord
 from barnabas.pipeline.jobs.job_logs import JobLogs
 from barnabas.pipeline.jobs.job_planning import JobPlanner
@@ -41,6 +40,7 @@ from barnabas.pipeline.jobs.runner_store import RunnerStore
 from barnabas.pipeline.jobs.running_engine import JobEngine
 from barnabas.pipeline.jobs.source_topics import SourceTopics
 from barnabas.pipeline.rest.connect_api import ConnectApi, ConnectContext
+from barnabas.pipeline.rest.connector_offsets import StoredOffsets
 from barnabas.pipeline.rest.connector_service import ConnectorService, RunnerView
 from barnabas.pipeline.rest.request_forwarding import RequestForwarding
 from barnabas.pipeline.rest.runner_loggers import RunnerLoggers
