@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from barnabas.pipeline.connect.registry_client import open_registry
 from barnabas.pipeline.data import connect_schema as s
 from barnabas.pipeline.data.connect_errors import DataError
 from barnabas.pipeline.data.connect_schema import Schema, Struct, Type
-from barnabas.pipeline.connect.registry_client import open_registry
 from barnabas.pipeline.data.converters.json_schema_converter import JsonSchemaConverter
 from barnabas.pipeline.data.converters.protobuf_converter import ProtobufConverter
 from barnabas.pipeline.data.java_values import EpochMillis

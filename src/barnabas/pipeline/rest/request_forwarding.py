@@ -6,17 +6,15 @@ active.
 """
 
 import ssl
-import urllib.error
-import urllib.request
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
-from urllib.parse import parse_qsl, urlencode
+from urllib.parse import parse_qsl, urlencode, urlsplit
 
 import attrs
-import trio
 
 from barnabas.http import HttpTls
+from barnabas.http_failures import reason_of
 from barnabas.pipeline.connect.rest_errors import ConnectRestError, NotActiveError
 
 _TIMEOUT_S: Final = 90.0
@@ -39,10 +37,7 @@ class RequestForwarding:
     """Passes requests on to the active runner."""
 
     def __init__(self, tls: HttpTls | None = None) -> None:
-        handlers: list[urllib.request.BaseHandler] = [urllib.request.ProxyHandler({})]
-        if tls is not None:
-            handlers.append(urllib.request.HTTPSHandler(context=_context(tls)))
-        self._opener = urllib.request.build_opener(*handlers)
+        self._context = None if tls is None else _context(tls)
 
     async def send(
         self,
@@ -65,18 +60,29 @@ class RequestForwarding:
         kept = [(name, value) for name, value in parameters if name != _PARAMETER]
         url = f"{error.active_url}{path}?{urlencode([*kept, (_PARAMETER, hop)])}"
         sent = {name: headers[name] for name in _SENT if name in headers}
-        request = urllib.request.Request(url, body or None, sent, method=method)
-        return await trio.to_thread.run_sync(self._exchange, request)
+        return await self._exchange(method, url, sent, body)
 
-    def _exchange(self, request: urllib.request.Request) -> ForwardedAnswer:
+    async def _exchange(
+        self, method: str, url: str, headers: Mapping[str, str], body: bytes
+    ) -> ForwardedAnswer:
+        import httpx
+
         try:
-            with self._opener.open(request, timeout=_TIMEOUT_S) as answer:
-                return _answer(answer.status, dict(answer.headers), answer.read())
-        except urllib.error.HTTPError as error:
-            return _answer(error.code, dict(error.headers), error.read())
-        except OSError as error:
-            message = f"IO Error trying to forward REST request: {request.host}: {error}"
+            # Runners are reached without the proxies of the environment.
+            async with httpx.AsyncClient(
+                timeout=_TIMEOUT_S,
+                follow_redirects=True,
+                trust_env=False,
+                verify=self._context or ssl.create_default_context(),
+            ) as client:
+                answer = await client.request(
+                    method, url, headers=headers, content=body if body else None
+                )
+        except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:
+            place = urlsplit(url).netloc
+            message = f"IO Error trying to forward REST request: {place}: {reason_of(error)}"
             raise ConnectRestError(500, message) from None
+        return _answer(answer.status_code, answer.headers, answer.content)
 
 
 def _answer(status: int, headers: Mapping[str, str], body: bytes) -> ForwardedAnswer:
