@@ -11,8 +11,8 @@ import time
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from compat_tests.pipeline.epochs_kills import CountingJob
 from compat_tests.pipeline.forward_kills import ForwardJob
+from compat_tests.pipeline.micro_batch_kills import CountingJob
 from compat_tests.pipeline.slices_kills import FileSinkJob, FileSourceJob
 from compat_tests.pipeline.source_kills import RowSourceJob
 from compat_tests.servers import BarnabasProcess

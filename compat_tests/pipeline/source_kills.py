@@ -9,7 +9,7 @@ from typing import Any
 
 from confluent_kafka import Consumer, TopicPartition
 
-from barnabas.pipeline.delivery.epochs.checkpoint_files import CheckpointFiles
+from barnabas.pipeline.delivery.micro_batches.checkpoint_files import CheckpointFiles
 from compat_tests.pipeline.forward_kills import ForwardJob
 from compat_tests.pipeline.killed_job import (
     KEYS,

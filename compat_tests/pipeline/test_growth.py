@@ -11,8 +11,8 @@ from confluent_kafka import Producer
 
 from barnabas import streams as ks
 from barnabas.cli import submitted_runner
-from barnabas.pipeline.delivery.epochs import query_version
-from barnabas.pipeline.delivery.epochs.checkpoint_files import CheckpointFiles
+from barnabas.pipeline.delivery.micro_batches import query_version
+from barnabas.pipeline.delivery.micro_batches.checkpoint_files import CheckpointFiles
 from barnabas.pipeline.delivery.plan.job_plan import REBUILD, JobKind, JobPlan
 from barnabas.pipeline.delivery.plan.task_failures import JobStartError
 from barnabas.pipeline.spark import jar_cache, submission

@@ -220,10 +220,10 @@ def _committed(client: Client, name: str) -> dict[Place, Committed]:
 
 def _position(offset: int, metadata: str | None) -> int | None:
     """Return where a group continues: jobs note it when control records follow the offset."""
-    from barnabas.pipeline.delivery.epochs import epoch_markers
+    from barnabas.pipeline.delivery.micro_batches import micro_batch_markers
     from barnabas.pipeline.delivery.plan import offset_metadata
 
-    if epoch_markers.is_marker(metadata):
+    if micro_batch_markers.is_marker(metadata):
         return None
     return max(offset, offset_metadata.decode(metadata).position)
 

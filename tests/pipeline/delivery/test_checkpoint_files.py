@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from barnabas.pipeline.delivery.epochs.checkpoint_files import (
+from barnabas.pipeline.delivery.micro_batches.checkpoint_files import (
     CheckpointFiles,
     arrow_uri,
     check,
     checkpoint_of,
 )
-from barnabas.pipeline.delivery.epochs.epoch_markers import Marker, digest_of
+from barnabas.pipeline.delivery.micro_batches.micro_batch_markers import Marker, digest_of
 from barnabas.pipeline.delivery.plan.task_failures import JobStartError
 
 

@@ -5,9 +5,9 @@ from pathlib import Path
 import attrs
 import pytest
 
-from barnabas.pipeline.delivery.epochs import query_version
-from barnabas.pipeline.delivery.epochs.checkpoint_files import VERSION_FILE, CheckpointFiles
-from barnabas.pipeline.delivery.epochs.query_version import QueryVersion
+from barnabas.pipeline.delivery.micro_batches import query_version
+from barnabas.pipeline.delivery.micro_batches.checkpoint_files import VERSION_FILE, CheckpointFiles
+from barnabas.pipeline.delivery.micro_batches.query_version import QueryVersion
 from barnabas.pipeline.delivery.plan.job_plan import REBUILD
 from barnabas.pipeline.delivery.plan.task_failures import JobStartError
 

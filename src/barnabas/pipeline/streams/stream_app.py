@@ -19,8 +19,8 @@ from barnabas.config import ConfigError
 from barnabas.pipeline.delivery.driver import frame_sources
 from barnabas.pipeline.delivery.driver.cluster_state import ClusterState
 from barnabas.pipeline.delivery.driver.spark_library import DataFrame, SparkSession
-from barnabas.pipeline.delivery.epochs import epochs_job, epochs_removal
 from barnabas.pipeline.delivery.forward import frame_job
+from barnabas.pipeline.delivery.micro_batches import micro_batch_job, micro_batch_removal
 from barnabas.pipeline.delivery.plan import kafka_properties
 from barnabas.pipeline.delivery.plan.job_plan import Guarantee, JobKind, JobPlan, OnTrim, RunningJob
 from barnabas.pipeline.delivery.plan.task_failures import refused
@@ -303,7 +303,7 @@ class App:
         self._state.lock()
         properties = kafka_properties.for_librdkafka(self._client)
         for name in queries or tuple(self._outputs):
-            epochs_removal.forget(name, name, properties, self._state.checkpoint(name))
+            micro_batch_removal.forget(name, name, properties, self._state.checkpoint(name))
             self._topics.forget(name)
 
     def start(self) -> None:
@@ -414,7 +414,7 @@ class App:
         if not frame_sources.has_state(rows):
             rows = rows.repartition("key")
         checkpoint = self._state.checkpoint(output.name)
-        return epochs_job.start(plan, rows, checkpoint, output.output_mode)
+        return micro_batch_job.start(plan, rows, checkpoint, output.output_mode)
 
     def _plan(self, output: _Output, rows: DataFrame, generation: int) -> JobPlan:
         topics = tuple(dict.fromkeys(each.topic for each in output.inputs))

@@ -20,11 +20,11 @@ from barnabas.pipeline.delivery import worker_tasks
 from barnabas.pipeline.delivery.driver.cluster_state import ClusterState
 from barnabas.pipeline.delivery.driver.query_job import QueryJob
 from barnabas.pipeline.delivery.driver.spark_library import DataFrame, SparkSession, pyspark
-from barnabas.pipeline.delivery.epochs import epochs_job, query_version
-from barnabas.pipeline.delivery.epochs.query_version import QueryVersion
 from barnabas.pipeline.delivery.lake.hadoop_files import HadoopFiles
 from barnabas.pipeline.delivery.lake.lake_job import check_libraries
 from barnabas.pipeline.delivery.lake.source_rows import CORRUPT, RowsPlan
+from barnabas.pipeline.delivery.micro_batches import micro_batch_job, query_version
+from barnabas.pipeline.delivery.micro_batches.query_version import QueryVersion
 from barnabas.pipeline.delivery.plan.job_plan import JobPlan
 from barnabas.pipeline.delivery.plan.task_failures import JobStartError, refused
 from barnabas.pipeline.delivery.plan.task_plans import task_plan
@@ -62,7 +62,7 @@ def start(session: SparkSession, plan: JobPlan) -> QueryJob:
         rows = RowsPlan(task, columns, settings.topic, settings.key_column)
         records = _records(frame, rows)
         version = _version(plan, settings)
-        return epochs_job.start(plan, records, settings.checkpoint, "append", version)
+        return micro_batch_job.start(plan, records, settings.checkpoint, "append", version)
     except (ConfigError, ConfigValueError, DataError) as error:
         raise refused(str(error)) from error
     except JobStartError:

@@ -12,9 +12,9 @@ import trio
 from barnabas.client import open_client
 from barnabas.pipeline.delivery.driver.cluster_state import ClusterState
 from barnabas.pipeline.delivery.driver.group_offsets import GroupOffsets
-from barnabas.pipeline.delivery.epochs import marker_records
-from barnabas.pipeline.delivery.epochs.checkpoint_files import CheckpointFiles
-from barnabas.pipeline.delivery.epochs.epochs_job import epochs_topic
+from barnabas.pipeline.delivery.micro_batches import marker_records
+from barnabas.pipeline.delivery.micro_batches.checkpoint_files import CheckpointFiles
+from barnabas.pipeline.delivery.micro_batches.micro_batch_job import epochs_topic
 
 
 def forget(job: str, group_id: str, properties: Mapping[str, Any], checkpoint: str | None) -> None:

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final, cast
 
-from barnabas.pipeline.delivery.epochs.epoch_markers import Marker, digest_of
+from barnabas.pipeline.delivery.micro_batches.micro_batch_markers import Marker, digest_of
 from barnabas.pipeline.delivery.plan.job_plan import REBUILD
 from barnabas.pipeline.delivery.plan.task_failures import JobStartError, refused
 

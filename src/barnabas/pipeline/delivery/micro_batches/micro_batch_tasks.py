@@ -8,10 +8,14 @@ import attrs
 from confluent_kafka import TopicPartition
 
 from barnabas.pipeline.delivery.driver.spark_library import pyspark
-from barnabas.pipeline.delivery.epochs import epoch_markers, marker_records
-from barnabas.pipeline.delivery.epochs.checkpoint_files import CheckpointFiles
-from barnabas.pipeline.delivery.epochs.epoch_markers import Decision, EpochMismatchError, Marker
-from barnabas.pipeline.delivery.epochs.marker_records import MarkerRecord
+from barnabas.pipeline.delivery.micro_batches import marker_records, micro_batch_markers
+from barnabas.pipeline.delivery.micro_batches.checkpoint_files import CheckpointFiles
+from barnabas.pipeline.delivery.micro_batches.marker_records import MarkerRecord
+from barnabas.pipeline.delivery.micro_batches.micro_batch_markers import (
+    Decision,
+    EpochMismatchError,
+    Marker,
+)
 from barnabas.pipeline.delivery.plan.task_failures import TaskFailureError
 from barnabas.pipeline.delivery.plan.worker_plan import TaskPlan
 from barnabas.pipeline.delivery.rows.arrow_rows import column_list, headers_of
@@ -68,7 +72,7 @@ class _EpochTask:
                 "does not share it",
                 is_permanent=True,
             )
-        self._current = Marker(epoch + 1, query_id, epoch_markers.digest_of(content))
+        self._current = Marker(epoch + 1, query_id, micro_batch_markers.digest_of(content))
 
     def run(self, batches: Iterator[Any]) -> Figures:
         task = self._plan.task
@@ -90,13 +94,13 @@ class _EpochTask:
 
     def _decide(self, begun: Transaction) -> Decision:
         found = begun.positions[self._where]
-        marker = epoch_markers.decode(found.offset, found.metadata)
+        marker = micro_batch_markers.decode(found.offset, found.metadata)
         if marker is None:  # the first epoch, or the offset has expired
             topic, partition = self._where
             records = marker_records.newest(self._plan.task.consumer, topic, [partition])
             marker = records[0].marker if records else None
         try:
-            return epoch_markers.decide(marker, self._current)
+            return micro_batch_markers.decide(marker, self._current)
         except EpochMismatchError as error:
             raise TaskFailureError(str(error), is_permanent=True) from error
 

@@ -4,12 +4,12 @@ What lives here: the query of such a job, the task that writes an epoch's rows o
 partition in one transaction with its marker, and what a start compares. What may not: the operators
 with state, which are in `streams`.
 
-    epochs_job         start a job with state
-    epoch_tasks        the rows of a shuffle partition with their marker
-    epoch_markers      what a task repeats (a decision, without input or output)
+    micro_batch_job         start a job with state
+    micro_batch_tasks        the rows of a shuffle partition with their marker
+    micro_batch_markers      what a task repeats (a decision, without input or output)
     marker_records     the markers in a topic, where they do not expire
     checkpoint_files   the files of a checkpoint that epochs need
     query_version      what the state of a job depends on, kept beside the checkpoint
     repeatable_rows    refuses queries whose repeated epoch could deal its rows out to other tasks
-    epochs_removal     forget all that a job with state has stored
+    micro_batch_removal     forget all that a job with state has stored
 """

@@ -20,16 +20,16 @@ from barnabas.pipeline.delivery.driver.kafka_queries import figures_of
 from barnabas.pipeline.delivery.driver.query_job import QueryJob
 from barnabas.pipeline.delivery.driver.spark_library import DataFrame, pyspark
 from barnabas.pipeline.delivery.driver.worker_rows import map_in_workers
-from barnabas.pipeline.delivery.epochs import (
-    epoch_markers,
+from barnabas.pipeline.delivery.micro_batches import (
     marker_records,
+    micro_batch_markers,
     query_version,
     repeatable_rows,
 )
-from barnabas.pipeline.delivery.epochs.checkpoint_files import CheckpointFiles, check
-from barnabas.pipeline.delivery.epochs.epoch_markers import Marker
-from barnabas.pipeline.delivery.epochs.epoch_tasks import EpochPlan
-from barnabas.pipeline.delivery.epochs.query_version import QueryVersion
+from barnabas.pipeline.delivery.micro_batches.checkpoint_files import CheckpointFiles, check
+from barnabas.pipeline.delivery.micro_batches.micro_batch_markers import Marker
+from barnabas.pipeline.delivery.micro_batches.micro_batch_tasks import EpochPlan
+from barnabas.pipeline.delivery.micro_batches.query_version import QueryVersion
 from barnabas.pipeline.delivery.plan import start_positions
 from barnabas.pipeline.delivery.plan.job_plan import (
     REBUILD,
@@ -165,7 +165,7 @@ def _offset_markers(
 ) -> list[Marker]:
     pairs = [(topic, number) for number in range(partitions)]
     found = committed(offset_reader(group_id, consumer), pairs)
-    markers = (epoch_markers.decode(entry.offset, entry.metadata) for entry in found)
+    markers = (micro_batch_markers.decode(entry.offset, entry.metadata) for entry in found)
     return [marker for marker in markers if marker is not None]
 
 

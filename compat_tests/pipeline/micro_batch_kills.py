@@ -26,7 +26,7 @@ def start_counts(engine: Any, settings: dict[str, Any]) -> Any:
     """Start the query that counts the records of each key."""
     from pyspark.sql import functions
 
-    from barnabas.pipeline.delivery.epochs import epochs_job
+    from barnabas.pipeline.delivery.micro_batches import micro_batch_job
     from barnabas.pipeline.delivery.plan.job_plan import JobKind, JobPlan
 
     fields = {**settings["plan"], "kind": JobKind.COPY, "topics": tuple(settings["plan"]["topics"])}
@@ -42,7 +42,7 @@ def start_counts(engine: Any, settings: dict[str, Any]) -> Any:
     )
     counts = rows.groupBy("key").agg(functions.count("*").alias("n"))
     frame = counts.selectExpr("key", "CAST(n AS STRING) AS value")
-    return epochs_job.start(plan, frame, settings["checkpoint"])
+    return micro_batch_job.start(plan, frame, settings["checkpoint"])
 
 
 class CountingJob(ForwardJob):
@@ -56,7 +56,7 @@ class CountingJob(ForwardJob):
         create_topics(server.bootstrap, [self.source, self.target])
         settings = {
             "plan": forward_plan(server.bootstrap, name),
-            "start": "compat_tests.pipeline.epochs_kills:start_counts",
+            "start": "compat_tests.pipeline.micro_batch_kills:start_counts",
             "checkpoint": str(self.checkpoint),
             "spark": {"spark.sql.shuffle.partitions": str(SHUFFLE_PARTITIONS)},
         }

@@ -17,7 +17,7 @@ import attrs
 from barnabas.pipeline.delivery.driver import frame_sources
 from barnabas.pipeline.delivery.driver.frame_sources import items_of
 from barnabas.pipeline.delivery.driver.spark_library import DataFrame, pyspark
-from barnabas.pipeline.delivery.epochs.checkpoint_files import VERSION_FILE, CheckpointFiles
+from barnabas.pipeline.delivery.micro_batches.checkpoint_files import VERSION_FILE, CheckpointFiles
 from barnabas.pipeline.delivery.plan.job_plan import REBUILD
 from barnabas.pipeline.delivery.plan.task_failures import refused
 

@@ -15,7 +15,7 @@ from typing import Any, Final, cast
 import attrs
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
-from barnabas.pipeline.delivery.epochs.epoch_markers import Marker
+from barnabas.pipeline.delivery.micro_batches.micro_batch_markers import Marker
 from barnabas.pipeline.delivery.writing.record_producer import QUIET
 
 TOPIC_CONFIG: Final = {"cleanup.policy": "compact", "segment.bytes": str(16 << 20)}

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from confluent_kafka.admin import NewTopic
 
-from barnabas.pipeline.delivery.epochs import epochs_removal
+from barnabas.pipeline.delivery.micro_batches import micro_batch_removal
 from barnabas.pipeline.delivery.plan.task_failures import JobStartError
 from compat_tests import spark as setup
 from compat_tests.pipeline.conftest import failure_of
@@ -79,7 +79,7 @@ def test_rebuilt_job_counts_everything_again(job: CountJob) -> None:
     shutil.rmtree(job.checkpoint / "offsets")
     job.refusal()
     properties = {"bootstrap.servers": job.plan.bootstrap}
-    epochs_removal.forget(job.plan.name, job.plan.group_id, properties, str(job.checkpoint))
+    micro_batch_removal.forget(job.plan.name, job.plan.group_id, properties, str(job.checkpoint))
     job.run(30)
     assert job.counts() == job.sent
 

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barnabas.pipeline.delivery.epochs import epoch_markers
-from barnabas.pipeline.delivery.epochs.epoch_markers import (
+from barnabas.pipeline.delivery.micro_batches import micro_batch_markers
+from barnabas.pipeline.delivery.micro_batches.micro_batch_markers import (
     Decision,
     EpochMismatchError,
     Marker,
@@ -103,14 +103,14 @@ def play(decide: Decide, steps: list[tuple[object, ...]]) -> None:
 
 @given(STEPS)
 def test_each_record_is_written_once_or_the_job_stops(steps: list[tuple[object, ...]]) -> None:
-    play(epoch_markers.decide, steps)
+    play(micro_batch_markers.decide, steps)
 
 
 def without_digest(marker: Marker | None, current: Marker) -> Decision:
     if marker is None:
-        return epoch_markers.decide(marker, current)
+        return micro_batch_markers.decide(marker, current)
     numbers = (Marker(each.next_epoch, "", "") for each in (marker, current))
-    return epoch_markers.decide(*numbers)
+    return micro_batch_markers.decide(*numbers)
 
 
 def by_number(marker: Marker | None, current: Marker) -> Decision:
@@ -134,6 +134,6 @@ PLANTS: dict[str, tuple[Decide, list[tuple[object, ...]]]] = {
 def test_planted_decision_loses_or_doubles_records(plant: str) -> None:
     """Without the mistake the same steps are fine."""
     decide, steps = PLANTS[plant]
-    play(epoch_markers.decide, steps)
+    play(micro_batch_markers.decide, steps)
     with pytest.raises(AssertionError, match="lost or doubled"):
         play(decide, steps)

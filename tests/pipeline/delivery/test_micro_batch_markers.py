@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barnabas.pipeline.delivery.epochs import epoch_markers
-from barnabas.pipeline.delivery.epochs.epoch_markers import (
+from barnabas.pipeline.delivery.micro_batches import micro_batch_markers
+from barnabas.pipeline.delivery.micro_batches.micro_batch_markers import (
     Decision,
     EpochMismatchError,
     Marker,
@@ -74,4 +74,4 @@ def test_offset_of_another_program_matches_no_query(metadata: str | None) -> Non
 
 
 def test_negative_offset_holds_none() -> None:
-    assert epoch_markers.decode(-1001, None) is None
+    assert micro_batch_markers.decode(-1001, None) is None

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from compat_tests import spark as setup
-from compat_tests.pipeline.epochs_kills import CountingJob
+from compat_tests.pipeline.micro_batch_kills import CountingJob
 from compat_tests.pipeline.planted_daemon import POINTS
 
 pytestmark = [
