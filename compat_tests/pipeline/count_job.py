@@ -80,9 +80,9 @@ class CountJob:
         self.stop()
 
     def wait_epoch(self) -> None:
-        """Wait until all tasks of the newest epoch have ended."""
+        """Wait until all tasks of the newest micro-batch have ended."""
         files = CheckpointFiles(str(self.checkpoint))
-        eventually(lambda: files.is_committed(files.newest_epoch()), self._job)
+        eventually(lambda: files.is_committed(files.newest_batch()), self._job)
 
     def stop(self) -> None:
         if self._job is not None:

@@ -1,4 +1,4 @@
-"""Kill cycles of a job with state: counts by key, written epoch by epoch."""
+"""Kill cycles of a job with state: counts by key, written one micro-batch after the other."""
 
 from collections import Counter, defaultdict
 from collections.abc import Callable
@@ -86,7 +86,7 @@ class CountingJob(ForwardJob):
         return True
 
     def lose_commit_log(self) -> None:
-        """Repeat an epoch that is whole in the topic."""
+        """Repeat a micro-batch that is whole in the topic."""
         self.driver.lose_newest_commit(self.checkpoint)
 
     def check(self) -> int:

@@ -184,7 +184,7 @@ def test_app_that_does_not_fit_its_state_ends_with_the_difference_and_can_be_reb
     files = CheckpointFiles(str(tmp_path / "state" / "checkpoints" / f"{target}-totals"))
     with old:
         eventually(lambda: read_committed(bootstrap, target))
-        eventually(lambda: files.is_committed(files.newest_epoch()))
+        eventually(lambda: files.is_committed(files.newest_batch()))
     written = len(read_committed(bootstrap, target))
     send(bootstrap, source, 6)
     new = app()

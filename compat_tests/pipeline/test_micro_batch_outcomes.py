@@ -26,11 +26,11 @@ def job(engine: Any, bootstrap: str, topics: Any, unique: Any, tmp_path: Path) -
     found.stop()
 
 
-def test_expired_markers_are_found_in_the_epochs_topic(job: CountJob) -> None:
+def test_expired_markers_are_found_in_the_micro_batches_topic(job: CountJob) -> None:
     job.run(100)
     job.expire_offsets()
     job.run(50)
-    job.expire_offsets()  # while epochs are waited for, too
+    job.expire_offsets()  # while micro-batches are waited for, too
     job.start()
     job.send(20)
     job.wait_counts()
@@ -45,11 +45,11 @@ def test_wiped_or_old_checkpoint_is_refused_also_when_the_markers_expired(
     job.run(20)
     shutil.rmtree(job.checkpoint)
     shutil.copytree(tmp_path / "old", job.checkpoint)
-    assert "not the one that wrote epoch" in job.refusal()
+    assert "not the one that wrote micro-batch" in job.refusal()
     shutil.rmtree(job.checkpoint)
-    assert "not the one that wrote epoch" in job.refusal()
+    assert "not the one that wrote micro-batch" in job.refusal()
     job.expire_offsets()
-    assert "not the one that wrote epoch" in job.refusal()
+    assert "not the one that wrote micro-batch" in job.refusal()
 
 
 def test_topic_recreated_while_the_job_is_down_is_refused(job: CountJob) -> None:
@@ -85,7 +85,7 @@ def test_rebuilt_job_counts_everything_again(job: CountJob) -> None:
 
 
 def test_repartition_without_columns_is_refused(job: CountJob) -> None:
-    """Rows would be dealt out differently when an epoch is repeated, and some be lost."""
+    """Rows would be dealt out differently when a micro-batch is repeated, and some be lost."""
     from pyspark.sql import functions
 
     with pytest.raises(JobStartError, match="name the columns"):

@@ -434,7 +434,7 @@ def test_spark_source_reads_a_python_data_source_once_at_its_largest_rate(
     eventually(lambda: job.progress().written == 150, job)
     assert time.monotonic() - began > 1.4
     job.stop()
-    lose_epoch(plan)
+    lose_micro_batch(plan)
     limit.write_text("180")
     again = start(attrs.evolve(plan, generation=2))
     eventually(lambda: again.progress().written == 30, again)
@@ -455,8 +455,8 @@ def with_numbers(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(directory))
 
 
-def lose_epoch(plan: JobPlan) -> None:
-    """Leave the checkpoint as a kill does between the transactions of an epoch and its commit."""
+def lose_micro_batch(plan: JobPlan) -> None:
+    """Leave the checkpoint as a kill does between a micro-batch's transactions and its commit."""
     commits = Path(plan.properties["checkpoint.location"]) / "commits"
     newest = max(int(path.name) for path in commits.iterdir() if path.name.isdecimal())
     (commits / str(newest)).unlink()

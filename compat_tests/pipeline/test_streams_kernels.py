@@ -1,4 +1,4 @@
-"""Kernels in Spark: rows in buckets, states that survive a restart, results written by epochs."""
+"""Kernels in Spark: rows in buckets, states that survive a restart, results in micro-batches."""
 
 import itertools
 from collections import defaultdict

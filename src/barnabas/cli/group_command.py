@@ -83,7 +83,7 @@ def _squeezed(state: str) -> str:
 class Progress(NamedTuple):
     """The position of a group in one partition; None when it never committed.
 
-    The marker of a pipeline's job is an epoch's number, not a position: it has no end and no lag.
+    The marker of a pipeline's job is a micro-batch's number, not a position: it has no lag.
     """
 
     topic: str

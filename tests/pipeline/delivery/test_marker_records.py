@@ -1,4 +1,4 @@
-"""Markers in the epochs topic, against a node."""
+"""Markers in the topic JOB-epochs, against a node."""
 
 import time
 
@@ -17,8 +17,8 @@ from barnabas.pipeline.delivery.writing.transactional_producer import committed,
 from barnabas.testing import Node
 
 
-def record(epoch: int) -> MarkerRecord:
-    return MarkerRecord(Marker(epoch + 1, "query", f"digest-{epoch}"), {"t": "id"})
+def record(batch: int) -> MarkerRecord:
+    return MarkerRecord(Marker(batch + 1, "query", f"digest-{batch}"), {"t": "id"})
 
 
 def create(node: Node, topic: str, partitions: int = 2) -> AdminClient:
@@ -28,13 +28,13 @@ def create(node: Node, topic: str, partitions: int = 2) -> AdminClient:
     return admin
 
 
-def write(node: Node, topic: str, epochs: range, aborted: int = 0) -> None:
+def write(node: Node, topic: str, batches: range, aborted: int = 0) -> None:
     """Write markers to partition 1, each in a transaction, and then transactions that abort."""
     producer = Producer({"bootstrap.servers": node.bootstrap, "transactional.id": topic})
     producer.init_transactions(30)
-    for epoch in epochs:
+    for batch in batches:
         producer.begin_transaction()
-        producer.produce(topic, record(epoch).encode(), b"1", 1)
+        producer.produce(topic, record(batch).encode(), b"1", 1)
         producer.commit_transaction(30)
     for _ in range(aborted):
         producer.begin_transaction()

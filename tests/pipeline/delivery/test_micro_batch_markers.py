@@ -1,4 +1,4 @@
-"""Markers of epochs: every relation of a marker to a checkpoint."""
+"""Markers of micro-batches: every relation of a marker to a checkpoint."""
 
 import pytest
 from hypothesis import given
@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from barnabas.pipeline.delivery.micro_batches import micro_batch_markers
 from barnabas.pipeline.delivery.micro_batches.micro_batch_markers import (
     Decision,
-    EpochMismatchError,
     Marker,
+    MicroBatchMismatchError,
     decide,
     decode,
     digest_of,
@@ -17,17 +17,17 @@ from barnabas.pipeline.delivery.micro_batches.micro_batch_markers import (
 QUERY = "query"
 
 
-def marker(epoch: int, digest: str = "d", query: str = QUERY) -> Marker:
-    """Return the marker that epoch `epoch` leaves."""
-    return Marker(epoch + 1, query, digest)
+def marker(batch: int, digest: str = "d", query: str = QUERY) -> Marker:
+    """Return the marker that a micro-batch leaves."""
+    return Marker(batch + 1, query, digest)
 
 
-def test_first_epoch_without_marker_is_written() -> None:
+def test_first_micro_batch_without_marker_is_written() -> None:
     assert decide(None, marker(0)) is Decision.WRITE
 
 
-def test_later_epoch_without_marker_is_refused() -> None:
-    with pytest.raises(EpochMismatchError, match="expired"):
+def test_later_micro_batch_without_marker_is_refused() -> None:
+    with pytest.raises(MicroBatchMismatchError, match="expired"):
         decide(None, marker(4))
 
 
@@ -35,41 +35,41 @@ def test_epoch_behind_its_predecessor_is_written() -> None:
     assert decide(marker(4, "before"), marker(5)) is Decision.WRITE
 
 
-def test_committed_epoch_is_skipped() -> None:
+def test_committed_micro_batch_is_skipped() -> None:
     assert decide(marker(5), marker(5)) is Decision.SKIP
 
 
-def test_committed_epoch_with_other_input_is_refused() -> None:
-    with pytest.raises(EpochMismatchError, match="not the one that wrote epoch 5"):
+def test_committed_micro_batch_with_other_input_is_refused() -> None:
+    with pytest.raises(MicroBatchMismatchError, match="not the one that wrote micro-batch 5"):
         decide(marker(5, "other"), marker(5))
 
 
 def test_epoch_of_another_query_is_refused() -> None:
-    with pytest.raises(EpochMismatchError, match="not the one that wrote epoch 4"):
+    with pytest.raises(MicroBatchMismatchError, match="not the one that wrote micro-batch 4"):
         decide(marker(4, query="wiped"), marker(5))
 
 
 @given(st.integers(0, 30), st.integers(0, 30))
-def test_only_the_same_or_the_next_epoch_is_accepted(newest: int, epoch: int) -> None:
+def test_only_the_same_or_the_next_micro_batch_is_accepted(newest: int, batch: int) -> None:
     try:
-        decision = decide(marker(newest), marker(epoch))
-    except EpochMismatchError:
-        assert epoch not in (newest, newest + 1)
+        decision = decide(marker(newest), marker(batch))
+    except MicroBatchMismatchError:
+        assert batch not in (newest, newest + 1)
     else:
-        assert decision is (Decision.SKIP if epoch == newest else Decision.WRITE)
+        assert decision is (Decision.SKIP if batch == newest else Decision.WRITE)
 
 
 @given(st.integers(0, 2**40), st.text(), st.binary())
-def test_marker_survives_encoding(epoch: int, query: str, content: bytes) -> None:
-    found = Marker(epoch, query, digest_of(content))
-    assert decode(epoch, found.encode()) == found
+def test_marker_survives_encoding(batch: int, query: str, content: bytes) -> None:
+    found = Marker(batch, query, digest_of(content))
+    assert decode(batch, found.encode()) == found
 
 
 @pytest.mark.parametrize("metadata", [None, "", "text", "[]", "{}", '{"query": 1}'])
 def test_offset_of_another_program_matches_no_query(metadata: str | None) -> None:
     found = decode(3, metadata)
     assert found == Marker(3, "", "")
-    with pytest.raises(EpochMismatchError):
+    with pytest.raises(MicroBatchMismatchError):
         decide(found, marker(3))
 
 

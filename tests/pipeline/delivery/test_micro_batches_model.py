@@ -1,4 +1,4 @@
-"""Epochs as a model: markers and a checkpoint, crashes, and what may happen to either.
+"""Micro-batches as a model: markers and a checkpoint, crashes, and what may happen to either.
 
 The model runs the decisions of tasks without Spark. Each input is written once, or the job stops.
 Planted mistakes in the decision must break that.
@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from barnabas.pipeline.delivery.micro_batches import micro_batch_markers
 from barnabas.pipeline.delivery.micro_batches.micro_batch_markers import (
     Decision,
-    EpochMismatchError,
     Marker,
+    MicroBatchMismatchError,
     digest_of,
 )
 
@@ -25,7 +25,7 @@ Decide = Callable[[Marker | None, Marker], Decision]
 
 @attrs.define
 class Checkpoint:
-    """Spark's files: the query's id, the inputs of epochs, the number of those committed."""
+    """Spark's files: the query's id, the inputs of micro-batches, the number of those committed."""
 
     query_id: str
     inputs: list[tuple[int, int]] = attrs.Factory(list[tuple[int, int]])
@@ -35,7 +35,7 @@ class Checkpoint:
         return Checkpoint(self.query_id, list(self.inputs), self.committed)
 
 
-class EpochsModel:
+class MicroBatchesModel:
     """One job: records are numbers, and each partition writes every record once."""
 
     def __init__(self, decide: Decide) -> None:
@@ -47,8 +47,8 @@ class EpochsModel:
         self._checkpoint = self._new_checkpoint()
         self._backup = self._checkpoint.copy()
 
-    def epoch(self, records: int, crash_after: int | None) -> None:
-        """Run an epoch, or repeat the one that has not ended; crash behind some of its tasks."""
+    def batch(self, records: int, crash_after: int | None) -> None:
+        """Run a micro-batch, or repeat an unfinished one; crash behind some of its tasks."""
         checkpoint = self._checkpoint
         if checkpoint.committed == len(checkpoint.inputs):
             start = checkpoint.inputs[-1][1] if checkpoint.inputs else 0
@@ -82,7 +82,7 @@ class EpochsModel:
 
 STEPS = st.lists(
     st.one_of(
-        st.tuples(st.just("epoch"), st.integers(1, 3), st.sampled_from([None, None, 0, 1])),
+        st.tuples(st.just("batch"), st.integers(1, 3), st.sampled_from([None, None, 0, 1])),
         st.tuples(st.sampled_from(["wipe", "back_up", "restore"])),
     ),
     max_size=12,
@@ -91,11 +91,11 @@ STEPS = st.lists(
 
 def play(decide: Decide, steps: list[tuple[object, ...]]) -> None:
     """Run the steps until the job stops; every record is written once, in order."""
-    model = EpochsModel(decide)
+    model = MicroBatchesModel(decide)
     try:
         for name, *arguments in steps:
             getattr(model, str(name))(*arguments)
-    except EpochMismatchError:
+    except MicroBatchMismatchError:
         pass
     for written in model.written:
         assert written == list(range(len(written))), "records are lost or doubled"
@@ -109,18 +109,18 @@ def test_each_record_is_written_once_or_the_job_stops(steps: list[tuple[object, 
 def without_digest(marker: Marker | None, current: Marker) -> Decision:
     if marker is None:
         return micro_batch_markers.decide(marker, current)
-    numbers = (Marker(each.next_epoch, "", "") for each in (marker, current))
+    numbers = (Marker(each.next_batch, "", "") for each in (marker, current))
     return micro_batch_markers.decide(*numbers)
 
 
 def by_number(marker: Marker | None, current: Marker) -> Decision:
-    is_done = marker is not None and marker.next_epoch >= current.next_epoch
+    is_done = marker is not None and marker.next_batch >= current.next_batch
     return Decision.SKIP if is_done else Decision.WRITE
 
 
-ONE = ("epoch", 1, None)
-TWO = ("epoch", 2, None)
-HALF = ("epoch", 2, 1)
+ONE = ("batch", 1, None)
+TWO = ("batch", 2, None)
+HALF = ("batch", 2, 1)
 """The driver crashes behind the first task."""
 
 PLANTS: dict[str, tuple[Decide, list[tuple[object, ...]]]] = {

@@ -4,7 +4,7 @@ What lives here: the operators that Spark does not have, as kernels, and what th
 `barnabas.streams` is made of. What may not: HTTP, the state of jobs, transactions.
 
 How data passes: a topic is a DataFrame, an operator makes a DataFrame of a DataFrame, and a
-delivery writes the last one: forward, or epochs where there is state.
+delivery writes the last one: forward, or in micro-batches where there is state.
 
     stream_app          topics in, queries out, one Spark session; stream_queries watches them
     position_keeper     commits the positions of idle partitions again

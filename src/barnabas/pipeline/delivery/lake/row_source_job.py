@@ -1,7 +1,7 @@
-"""Start a row source: one of Spark's streaming sources, whose rows are written epoch by epoch.
+"""Start a row source: one of Spark's streaming sources, whose rows are written in micro-batches.
 
 The checkpoint has the source's position. Rows are converted, then dealt out by key, or by value
-where there is no key, so that an epoch that is repeated has the same rows in each task.
+where there is no key, so that a micro-batch that is repeated has the same rows in each task.
 """
 
 import functools
@@ -37,7 +37,7 @@ _LINES: Final = ("csv", "json")
 _LINE_OPTIONS: Final = ("mode", "columnnameofcorruptrecord")
 """The options of a reader with which the user chooses the outcome of such a line."""
 _OF_PACE: Final = ("trigger.ms", "batch.records.max", "records.per.second.max", "isolation")
-"""Properties that do not decide the rows of an epoch that was begun."""
+"""Properties that do not decide the rows of a micro-batch that was begun."""
 _ANALYSIS: Final = ("AnalysisException", "UNSUPPORTED", "PARSE_SYNTAX_ERROR", "DATA_SOURCE_NOT")
 _ABSENT: Final = ("PATH_NOT_FOUND", "DELTA_SCHEMA_NOT_SET", "DELTA_TABLE_NOT_FOUND")
 """Errors of Spark when the files or the table are not there yet."""

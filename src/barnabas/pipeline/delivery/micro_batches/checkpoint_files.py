@@ -1,8 +1,8 @@
-"""The files of a streaming query's checkpoint that epochs need: the query's id, inputs of epochs.
+"""The files of a streaming query's checkpoint that micro-batches need: the query's id, and inputs.
 
 A checkpoint is a local path or a URI. Spark never syncs the files of a local checkpoint, so a task
-syncs the input of its epoch before it commits the epoch's marker: after a power cut the marker must
-not name an epoch whose input is lost.
+syncs the input of its micro-batch before it commits the marker: after a power cut the marker must
+not name a micro-batch whose input is lost.
 """
 
 import contextlib
@@ -20,7 +20,7 @@ from barnabas.pipeline.delivery.plan.job_plan import REBUILD
 from barnabas.pipeline.delivery.plan.task_failures import JobStartError, refused
 
 _DIRECTORIES: Final = ("offsets", "commits", "sources", "state")
-_LINES_BEFORE_SOURCES: Final = 2  # the version of the format, and the settings of the epoch
+_LINES_BEFORE_SOURCES: Final = 2  # the version of the format, and the settings of the micro-batch
 VERSION_FILE: Final = "barnabas-version.json"
 """The file of `query_version`."""
 _FILES: Final = ("metadata", ".metadata.crc", VERSION_FILE)
@@ -47,12 +47,12 @@ class CheckpointFiles:
         text = self._read("metadata")
         return None if text is None else str(json.loads(text)["id"])
 
-    def newest_epoch(self) -> int:
-        """Return the number of the newest epoch whose input is written, -1 without one."""
+    def newest_batch(self) -> int:
+        """Return the number of the newest micro-batch whose input is written, -1 without one."""
         return self._newest("offsets")
 
     def positions(self) -> dict[str, dict[int, int]]:
-        """Return the offsets after the newest committed epoch, by topic and partition.
+        """Return the offsets after the newest committed micro-batch, by topic and partition.
 
         Sources other than Kafka topics are left out. Raises JobStartError for a damaged file.
         """
@@ -84,16 +84,16 @@ class CheckpointFiles:
     def _newest(self, directory: str) -> int:
         return max((int(name) for name in self._names(directory) if name.isdecimal()), default=-1)
 
-    def input_of(self, epoch: int) -> bytes | None:
-        """Return the input of an epoch as Spark wrote it, synced to disk; None without one."""
-        name = f"offsets/{epoch}"
+    def input_of(self, batch: int) -> bytes | None:
+        """Return the input of a micro-batch as Spark wrote it, synced to disk; None without one."""
+        name = f"offsets/{batch}"
         if self.is_local:
             self._sync(name)
         return self._read(name)
 
-    def is_committed(self, epoch: int) -> bool:
-        """True when all tasks of an epoch have ended."""
-        return str(epoch) in self._names("commits")
+    def is_committed(self, batch: int) -> bool:
+        """True when all tasks of a micro-batch have ended."""
+        return str(batch) in self._names("commits")
 
     def content_of(self, name: str) -> bytes | None:
         """Return the content of a file, None without one."""
@@ -221,15 +221,15 @@ def check(checkpoint: CheckpointFiles, markers: Sequence[Marker]) -> None:
         raise _damaged(damaged)
     if not markers:
         return
-    newest = max(markers, key=lambda marker: marker.next_epoch)
-    query_id, epoch = checkpoint.query_id(), checkpoint.newest_epoch()
+    newest = max(markers, key=lambda marker: marker.next_batch)
+    query_id, batch = checkpoint.query_id(), checkpoint.newest_batch()
     message = (
-        f"the checkpoint is not the one that wrote epoch {newest.next_epoch - 1}: it ends at epoch "
-        f"{epoch}; {REBUILD}"
+        f"the checkpoint is not the one that wrote micro-batch {newest.next_batch - 1}: it ends at "
+        f"micro-batch {batch}; {REBUILD}"
     )
-    if query_id is None or newest.query_id != query_id or newest.next_epoch > epoch + 1:
+    if query_id is None or newest.query_id != query_id or newest.next_batch > batch + 1:
         raise refused(message)
-    if newest.next_epoch == epoch + 1:
-        content = checkpoint.input_of(epoch)
+    if newest.next_batch == batch + 1:
+        content = checkpoint.input_of(batch)
         if content is None or digest_of(content) != newest.digest:
             raise refused(message)

@@ -1,4 +1,4 @@
-"""Markers of epochs as records of the topic `JOB-epochs`, where they do not expire.
+"""Markers of micro-batches as records of the topic `JOB-epochs`, where they do not expire.
 
 A marker is a committed offset, which a task reads fast. Offsets expire when nothing has committed
 them for `offsets.retention.minutes`: in a job that is stopped, and in one that waits for records.
@@ -37,7 +37,7 @@ class MarkerRecord:
     def encode(self) -> bytes:
         """Return the value of the record."""
         marker = self.marker
-        fields = {"next_epoch": marker.next_epoch, "query": marker.query_id}
+        fields = {"next_epoch": marker.next_batch, "query": marker.query_id}
         return json.dumps(
             {**fields, "digest": marker.digest, "topics": dict(self.topic_ids)}
         ).encode()

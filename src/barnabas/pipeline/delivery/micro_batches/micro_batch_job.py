@@ -1,7 +1,7 @@
-"""Start a job with a shuffle: an aggregate or a join, whose results are written epoch by epoch.
+"""Start a job with a shuffle: an aggregate or a join, written micro-batch by micro-batch.
 
 Spark's checkpoint holds the source's position and the state. Each task commits its rows with a
-marker of the epoch, so an epoch that is repeated after a failure writes only what is missing.
+marker of the micro-batch, so one that is repeated after a failure writes only what is missing.
 """
 
 import functools
@@ -28,7 +28,7 @@ from barnabas.pipeline.delivery.micro_batches import (
 )
 from barnabas.pipeline.delivery.micro_batches.checkpoint_files import CheckpointFiles, check
 from barnabas.pipeline.delivery.micro_batches.micro_batch_markers import Marker
-from barnabas.pipeline.delivery.micro_batches.micro_batch_tasks import EpochPlan
+from barnabas.pipeline.delivery.micro_batches.micro_batch_tasks import MicroBatchPlan
 from barnabas.pipeline.delivery.micro_batches.query_version import QueryVersion
 from barnabas.pipeline.delivery.plan import start_positions
 from barnabas.pipeline.delivery.plan.job_plan import (
@@ -47,7 +47,7 @@ from barnabas.pipeline.delivery.rows.task_figures import SCHEMA
 from barnabas.pipeline.delivery.writing.transactional_producer import committed, offset_reader
 
 _SHUFFLE_PARTITIONS: Final = "spark.sql.shuffle.partitions"
-_EPOCH_POLL_S: Final = 0.01
+_BATCH_POLL_S: Final = 0.01
 _HEADERS: Final = "array<struct<key: string, value: binary>>"
 
 
@@ -71,42 +71,42 @@ def start(
     try:
         task = task_plan(plan, topic_ids={})
         shuffle_partitions = int(session.conf.get(_SHUFFLE_PARTITIONS))
-        epoch_plan, trimmed = _prepared(plan, task, shuffle_partitions, checkpoint, version)
+        batch_plan, trimmed = _prepared(plan, task, shuffle_partitions, checkpoint, version)
     except ConfigError as error:
         raise refused(str(error)) from error
     except (KafkaException, TimeoutError) as error:
         raise refused(str(error), is_permanent=False) from error
-    session.conf.set(_SHUFFLE_PARTITIONS, str(epoch_plan.partitions))
-    query = _query(plan, frame, epoch_plan, output_mode)
+    session.conf.set(_SHUFFLE_PARTITIONS, str(batch_plan.partitions))
+    query = _query(plan, frame, batch_plan, output_mode)
     positions = GroupPositions(plan.group_id, task.consumer)
     topics = ClusterState(task.consumer)
     return QueryJob(
         plan,
         query,
-        progress=JobProgress(trimmed=trimmed, topic_ids=epoch_plan.topic_ids),
-        watch=functools.partial(changed_topic, topics, epoch_plan.topic_ids, REBUILD),
+        progress=JobProgress(trimmed=trimmed, topic_ids=batch_plan.topic_ids),
+        watch=functools.partial(changed_topic, topics, batch_plan.topic_ids, REBUILD),
         on_batch=positions.commit,
-        settle=functools.partial(_wait_end_of_epoch, CheckpointFiles(checkpoint)),
+        settle=functools.partial(_wait_end_of_batch, CheckpointFiles(checkpoint)),
     )
 
 
-def _wait_end_of_epoch(files: CheckpointFiles, timeout_s: float) -> None:
-    """Wait until all tasks of the running epoch have ended: a new version may begin then."""
+def _wait_end_of_batch(files: CheckpointFiles, timeout_s: float) -> None:
+    """Wait until all tasks of the running micro-batch have ended: a new version may begin then."""
     deadline = time.monotonic() + timeout_s
-    epoch = files.newest_epoch()
-    while epoch >= 0 and not files.is_committed(epoch) and time.monotonic() < deadline:
-        time.sleep(_EPOCH_POLL_S if files.is_local else 10 * _EPOCH_POLL_S)
+    batch = files.newest_batch()
+    while batch >= 0 and not files.is_committed(batch) and time.monotonic() < deadline:
+        time.sleep(_BATCH_POLL_S if files.is_local else 10 * _BATCH_POLL_S)
 
 
 def _prepared(
     plan: JobPlan, task: TaskPlan, partitions: int, checkpoint: str, version: QueryVersion
-) -> tuple[EpochPlan, int]:
+) -> tuple[MicroBatchPlan, int]:
     """Create the topic of the markers, and check that they and the job belong to the checkpoint.
 
     Returns the tasks' plan, and the number of offsets that retention deleted.
     Raises JobStartError, KafkaException, TimeoutError.
     """
-    topic = epochs_topic(plan.name)
+    topic = markers_topic(plan.name)
     cluster = ClusterState(task.consumer)
     cluster.create_topic(topic, partitions, marker_records.TOPIC_CONFIG)
     found = cluster.topics([topic])[topic]
@@ -122,15 +122,15 @@ def _prepared(
         check_topic(each, known.get(each.name), REBUILD)
     files = CheckpointFiles(checkpoint)
     check(files, [*of_records, *of_offsets])
-    epoch = files.newest_epoch()
-    written = max(_written(of_records, epoch), _written(of_offsets, epoch))
-    is_partly_written = 0 < written < partitions and not files.is_committed(epoch)
+    batch = files.newest_batch()
+    written = max(_written(of_records, batch), _written(of_offsets, batch))
+    is_partly_written = 0 < written < partitions and not files.is_committed(batch)
     query_version.check(files, version, is_partly_written=is_partly_written)
     trimmed = _trimmed(plan, cluster.log_ranges(topics), files.positions())
-    plan_of_epochs = EpochPlan(
+    batch_plan = MicroBatchPlan(
         task, topic, partitions, checkpoint, {each.name: each.topic_id for each in topics}
     )
-    return plan_of_epochs, trimmed
+    return batch_plan, trimmed
 
 
 def _trimmed(
@@ -155,9 +155,9 @@ def _trimmed(
     return found.trimmed
 
 
-def _written(markers: Sequence[Marker], epoch: int) -> int:
-    """Return the number of tasks that have written an epoch."""
-    return sum(marker.next_epoch == epoch + 1 for marker in markers)
+def _written(markers: Sequence[Marker], batch: int) -> int:
+    """Return the number of tasks that have written a micro-batch."""
+    return sum(marker.next_batch == batch + 1 for marker in markers)
 
 
 def _offset_markers(
@@ -169,20 +169,20 @@ def _offset_markers(
     return [marker for marker in markers if marker is not None]
 
 
-def epochs_topic(job: str) -> str:
+def markers_topic(job: str) -> str:
     """Return the topic of a job's markers."""
     return f"{job}-epochs"
 
 
-def _query(plan: JobPlan, frame: DataFrame, epochs: EpochPlan, output_mode: str) -> Any:
-    write: Any = functools.partial(worker_tasks.epoch, epochs)
+def _query(plan: JobPlan, frame: DataFrame, batch_plan: MicroBatchPlan, output_mode: str) -> Any:
+    write: Any = functools.partial(worker_tasks.micro_batch, batch_plan)
     written = map_in_workers(_outputs(frame, plan.target_topic), write, SCHEMA)
     writer = (
         figures_of(written)
         .writeStream.format("noop")
         .outputMode(output_mode)
         .queryName(f"{plan.name}-{plan.generation}")
-        .option("checkpointLocation", epochs.checkpoint)
+        .option("checkpointLocation", batch_plan.checkpoint)
         .trigger(processingTime=f"{plan.trigger_ms} milliseconds")
     )
     with chained_states.allowed(frame):

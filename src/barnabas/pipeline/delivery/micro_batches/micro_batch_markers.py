@@ -1,9 +1,9 @@
-"""Markers of epochs: which batches of a stateful query a partition has committed.
+"""Markers of micro-batches: which batches of a stateful query a partition has committed.
 
 A marker is the committed offset of one partition of the topic `JOB-epochs`: the number of the next
-epoch. Its metadata names the query and has a digest of the checkpoint's file `offsets/N`, which
-holds the input of epoch N. A checkpoint that was wiped or rolled back numbers its epochs again from
-an earlier number: without the digest, new input would be taken for input that was written already.
+micro-batch. Its metadata names the query and has a digest of the checkpoint's file `offsets/N`, the
+input of micro-batch N. A checkpoint that was wiped or rolled back numbers them again from an
+earlier number: without the digest, new input would be taken for input that was written already.
 """
 
 import enum
@@ -16,12 +16,12 @@ import attrs
 from barnabas.pipeline.delivery.plan.job_plan import REBUILD
 
 
-class EpochMismatchError(Exception):
-    """The checkpoint is not the one that wrote the newest epoch."""
+class MicroBatchMismatchError(Exception):
+    """The checkpoint is not the one that wrote the newest micro-batch."""
 
 
 class Decision(enum.Enum):
-    """The work of a task in an epoch."""
+    """The work of a task in a micro-batch."""
 
     WRITE = "write"
     SKIP = "skip"
@@ -29,14 +29,14 @@ class Decision(enum.Enum):
 
 @attrs.frozen
 class Marker:
-    """The newest epoch that a partition has committed."""
+    """The newest micro-batch that a partition has committed."""
 
-    next_epoch: int
+    next_batch: int
     query_id: str
     digest: str
 
     def encode(self) -> str:
-        """Return the metadata of the offset `next_epoch`."""
+        """Return the metadata of the offset `next_batch`."""
         return json.dumps({"query": self.query_id, "digest": self.digest})
 
 
@@ -61,29 +61,29 @@ def is_marker(metadata: str | None) -> bool:
 
 
 def digest_of(offsets_file: bytes) -> str:
-    """Return the digest of the checkpoint's file with the input of an epoch."""
+    """Return the digest of the checkpoint's file with the input of a micro-batch."""
     return hashlib.sha256(offsets_file).hexdigest()[:32]
 
 
 def decide(marker: Marker | None, current: Marker) -> Decision:
-    """Return the work of a task whose epoch would leave the marker `current`.
+    """Return the work of a task whose micro-batch would leave the marker `current`.
 
-    Raises EpochMismatchError when the checkpoint does not continue the marker.
+    Raises MicroBatchMismatchError when the checkpoint does not continue the marker.
     """
-    epoch = current.next_epoch - 1
+    batch = current.next_batch - 1
     if marker is None:
-        if epoch == 0:
+        if batch == 0:
             return Decision.WRITE
-        raise EpochMismatchError(
-            f"epoch {epoch} has no marker of the epoch before it: the group's offsets expired or "
-            f"were deleted; {REBUILD}"
+        raise MicroBatchMismatchError(
+            f"micro-batch {batch} has no marker of the one before it: the group's offsets expired "
+            f"or were deleted; {REBUILD}"
         )
     if marker.query_id == current.query_id:
-        if marker.next_epoch == epoch:
+        if marker.next_batch == batch:
             return Decision.WRITE
-        if marker.next_epoch == current.next_epoch and marker.digest == current.digest:
+        if marker.next_batch == current.next_batch and marker.digest == current.digest:
             return Decision.SKIP
-    raise EpochMismatchError(
-        f"the checkpoint is not the one that wrote epoch {marker.next_epoch - 1}: it is at epoch "
-        f"{epoch}; {REBUILD}"
+    raise MicroBatchMismatchError(
+        f"the checkpoint is not the one that wrote micro-batch {marker.next_batch - 1}: it is at "
+        f"micro-batch {batch}; {REBUILD}"
     )

@@ -14,7 +14,7 @@ from barnabas.pipeline.delivery.driver.cluster_state import ClusterState
 from barnabas.pipeline.delivery.driver.group_offsets import GroupOffsets
 from barnabas.pipeline.delivery.micro_batches import marker_records
 from barnabas.pipeline.delivery.micro_batches.checkpoint_files import CheckpointFiles
-from barnabas.pipeline.delivery.micro_batches.micro_batch_job import epochs_topic
+from barnabas.pipeline.delivery.micro_batches.micro_batch_job import markers_topic
 
 
 def forget(job: str, group_id: str, properties: Mapping[str, Any], checkpoint: str | None) -> None:
@@ -27,7 +27,7 @@ def forget(job: str, group_id: str, properties: Mapping[str, Any], checkpoint: s
         CheckpointFiles(checkpoint).remove()
     trio.run(_remove_group, group_id, properties)
     cluster = ClusterState(properties)
-    topic = epochs_topic(job)
+    topic = markers_topic(job)
     found = cluster.topics([topic])[topic]
     # A topic of that name without markers is not the job's.
     if found is not None and marker_records.newest(properties, topic, range(found.partitions)):

@@ -1,4 +1,4 @@
-"""A task of an epoch: the rows of one shuffle partition, in one transaction with its marker."""
+"""A task of a micro-batch: the rows of a shuffle partition, in one transaction with the marker."""
 
 from collections.abc import Iterator, Mapping
 from itertools import repeat
@@ -13,8 +13,8 @@ from barnabas.pipeline.delivery.micro_batches.checkpoint_files import Checkpoint
 from barnabas.pipeline.delivery.micro_batches.marker_records import MarkerRecord
 from barnabas.pipeline.delivery.micro_batches.micro_batch_markers import (
     Decision,
-    EpochMismatchError,
     Marker,
+    MicroBatchMismatchError,
 )
 from barnabas.pipeline.delivery.plan.task_failures import TaskFailureError
 from barnabas.pipeline.delivery.plan.worker_plan import TaskPlan
@@ -31,48 +31,48 @@ from barnabas.pipeline.delivery.writing.transactional_producer import (
 
 
 @attrs.frozen
-class EpochPlan:
-    """The values that tasks of epochs use in addition to those of every job."""
+class MicroBatchPlan:
+    """The values that tasks of micro-batches use in addition to those of every job."""
 
     task: TaskPlan
-    epochs_topic: str
+    markers_topic: str
     partitions: int
     checkpoint: str
     topic_ids: Mapping[str, str] = attrs.field(factory=dict[str, str])
     """The ids of the source topics, which the markers' records keep."""
 
 
-def run(plan: EpochPlan, batches: Iterator[Any]) -> Figures:
+def run(plan: MicroBatchPlan, batches: Iterator[Any]) -> Figures:
     """Write the rows of this task's partition, unless they are written already.
 
     Raises TaskFailureError when the checkpoint does not belong to the markers.
     """
     context = pyspark().TaskContext.get()
-    epoch = int(context.getLocalProperty("streaming.sql.batchId"))
+    batch = int(context.getLocalProperty("streaming.sql.batchId"))
     query_id = str(context.getLocalProperty("sql.streaming.queryId"))
     partition = int(context.partitionId())
     if partition >= plan.partitions:
         raise TaskFailureError(
-            f"the query has more than {plan.partitions} partitions: epochs need the partitions of "
-            "a shuffle, whose number the checkpoint fixes",
+            f"the query has more than {plan.partitions} partitions: micro-batches need the "
+            "partitions of a shuffle, whose number the checkpoint fixes",
             is_permanent=True,
         )
-    return _EpochTask(plan, epoch, query_id, partition).run(batches)
+    return _MicroBatchTask(plan, batch, query_id, partition).run(batches)
 
 
-class _EpochTask:
-    def __init__(self, plan: EpochPlan, epoch: int, query_id: str, partition: int) -> None:
+class _MicroBatchTask:
+    def __init__(self, plan: MicroBatchPlan, batch: int, query_id: str, partition: int) -> None:
         self._plan = plan
-        self._where = (plan.epochs_topic, partition)
+        self._where = (plan.markers_topic, partition)
         self._figures = Figures()
-        content = CheckpointFiles(plan.checkpoint).input_of(epoch)
+        content = CheckpointFiles(plan.checkpoint).input_of(batch)
         if content is None:
             raise TaskFailureError(
-                f"the checkpoint {plan.checkpoint} has no input of epoch {epoch}, or this host "
-                "does not share it",
+                f"the checkpoint {plan.checkpoint} has no input of micro-batch {batch}, or this "
+                "host does not share it",
                 is_permanent=True,
             )
-        self._current = Marker(epoch + 1, query_id, micro_batch_markers.digest_of(content))
+        self._current = Marker(batch + 1, query_id, micro_batch_markers.digest_of(content))
 
     def run(self, batches: Iterator[Any]) -> Figures:
         task = self._plan.task
@@ -95,18 +95,18 @@ class _EpochTask:
     def _decide(self, begun: Transaction) -> Decision:
         found = begun.positions[self._where]
         marker = micro_batch_markers.decode(found.offset, found.metadata)
-        if marker is None:  # the first epoch, or the offset has expired
+        if marker is None:  # the first micro-batch, or the offset has expired
             topic, partition = self._where
             records = marker_records.newest(self._plan.task.consumer, topic, [partition])
             marker = records[0].marker if records else None
         try:
             return micro_batch_markers.decide(marker, self._current)
-        except EpochMismatchError as error:
+        except MicroBatchMismatchError as error:
             raise TaskFailureError(str(error), is_permanent=True) from error
 
     def _position(self) -> TopicPartition:
         marker = self._current
-        return TopicPartition(*self._where, marker.next_epoch, metadata=marker.encode())
+        return TopicPartition(*self._where, marker.next_batch, metadata=marker.encode())
 
     def _write_record(self, begun: Transaction) -> None:
         """Write the marker as a record, which does not expire."""
@@ -127,7 +127,9 @@ class _EpochTask:
                 target = BY_KEY if partition is None else partition
                 produce(topic, value, key, target, timestamp_ms or 0, own or None)
             except RecordTooLargeError as error:
-                message = f"a record of epoch {self._current.next_epoch - 1} is too large: {error}"
+                message = (
+                    f"a record of micro-batch {self._current.next_batch - 1} is too large: {error}"
+                )
                 raise TaskFailureError(message, is_permanent=True) from error
         begun.producer.poll()
         self._figures.dead_letters += sum(failed)

@@ -48,7 +48,7 @@ class QueryVersion:
     parts: Mapping[str, str]
     """What the state depends on, by the names that messages use."""
     digest: str
-    """Changes with everything that decides the rows of an epoch, as far as it is known."""
+    """Changes with everything that decides the rows of a micro-batch, as far as it is known."""
     spark: str
     """The version of Spark whose texts the parts have; empty when they are not Spark's."""
 
@@ -95,7 +95,7 @@ def of_frame(frame: DataFrame, output_mode: str) -> QueryVersion:
 def check(files: CheckpointFiles, version: QueryVersion, *, is_partly_written: bool) -> None:
     """Raise JobStartError when a version does not fit the state; otherwise keep it there.
 
-    `is_partly_written` means that some tasks have written the newest epoch and others have not.
+    `is_partly_written` means that only some tasks have written the newest micro-batch.
     """
     content = files.content_of(VERSION_FILE) if files.query_id() is not None else None
     stored = None if content is None else decode(content)
@@ -107,8 +107,8 @@ def check(files: CheckpointFiles, version: QueryVersion, *, is_partly_written: b
             )
         if is_partly_written and stored.digest != version.digest:
             raise refused(
-                f"epoch {files.newest_epoch()} is written in part, by another version of the "
-                f"query: run that version until the epoch is complete, or {REBUILD}"
+                f"micro-batch {files.newest_batch()} is written in part, by another version of the "
+                f"query: run that version until the micro-batch is complete, or {REBUILD}"
             )
     if stored != version:
         files.write(VERSION_FILE, version.encode())

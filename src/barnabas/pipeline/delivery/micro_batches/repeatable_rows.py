@@ -1,4 +1,4 @@
-"""Checks that a repeated epoch deals its rows out to the same tasks.
+"""Checks that a repeated micro-batch deals its rows out to the same tasks.
 
 Tasks that have committed skip their rows then: others must not get those rows.
 """
@@ -11,7 +11,7 @@ from barnabas.pipeline.delivery.driver import frame_sources, spark_internals
 from barnabas.pipeline.delivery.driver.spark_library import DataFrame
 from barnabas.pipeline.delivery.plan.task_failures import refused
 
-# A node of a logical plan that deals rows out in no order that a repeated epoch would keep; one
+# A node of a logical plan that deals rows out in no order that a repeated micro-batch keeps; one
 # partition gets all rows.
 _ROUND_ROBIN: Final = re.compile(r"^[ :+~-]*Repartition (?!1,)\d+, ", re.MULTILINE)
 _EXPRESSIONS: Final = "org.apache.spark.sql.catalyst.expressions"
@@ -24,11 +24,11 @@ _PURE: Final = ("java.lang.Double", "java.lang.Float")
 
 
 def check(frame: DataFrame) -> None:
-    """Raise JobStartError when a repeated epoch would deal the rows out differently."""
+    """Raise JobStartError when a repeated micro-batch would deal the rows out differently."""
     plan = spark_internals.analyzed_plan(frame)
     if _ROUND_ROBIN.search(str(plan.toString())):
         raise refused(
-            "repartition() without columns deals rows out differently when an epoch is repeated: "
+            "repartition() without columns deals rows out differently when a micro-batch repeats: "
             "name the columns"
         )
     if plan.deterministic():
@@ -37,8 +37,8 @@ def check(frame: DataFrame) -> None:
         for expression in frame_sources.items_of(node.expressions()):
             for changing in _changing(frame, expression):
                 raise refused(
-                    f"the query has {changing}, which may have another result when an epoch is "
-                    "repeated, as rand(), uuid() and user functions that are marked as "
+                    f"the query has {changing}, which may have another result when a micro-batch "
+                    "is repeated, as rand(), uuid() and user functions that are marked as "
                     "non-deterministic: take the value from the record"
                 )
 
