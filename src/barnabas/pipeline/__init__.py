@@ -2,13 +2,13 @@
 
 What lives here: everything that describes, starts, watches and stops jobs, and the code that runs
 in Spark's tasks. What may not: knowledge of the broker's inside. This room speaks Kafka's protocol
-to any Kafka and imports `protocol`, `config`, `client`, `http` and the pure parts of `registry`;
-`cli` and the public modules `barnabas.streams` and `barnabas.spark` import it.
+to any Kafka and imports `protocol`, `config`, `client`, `http` and the pure parts of `registry`.
+The command line and the public modules, such as `barnabas.streams`, import it.
 
-Spark runs a job in one of two ways, and docs/architecture.md has a picture of them. Copies, sinks,
-sources and streams without state are bounded Spark jobs over ranges of offsets: the tasks read and
-write Kafka by themselves. Streams with state, DataFrames and lakes are queries of Spark Structured
-Streaming.
+Spark runs a job in one of two ways. Copies, sinks and sources are bounded Spark jobs over ranges of
+offsets or slices of time: their tasks read and write by themselves, and no record passes through
+Spark's readers. Streams, `SparkSink` and `SparkSource` are queries of Structured Streaming. Views
+run without Spark. docs/architecture.md has a picture, and the reasons.
 
     runner       the process of a runner: store, jobs, REST and engine, wired together
     rest         Connect's REST API

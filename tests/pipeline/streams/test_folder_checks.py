@@ -51,7 +51,7 @@ REFUSED: dict[str, tuple[Callable[[], object], str]] = {
         r"calls merge\(left, right\)",
     ),
     "reduce": (lambda: STREAM.reduce(cast("Any", three)), r"reduce\(\) calls function"),
-    "initial that is no data": (
+    "initial without JSON": (
         lambda: STREAM.fold({1}, two, returns="INT"),
         "is of the type set",
     ),

@@ -57,7 +57,7 @@ def test_state_of_a_local_uri_is_its_path(given: str) -> None:
 
 
 @pytest.mark.parametrize("given", ["s3a:", "state/a:b", "C:app"])
-def test_state_with_a_colon_that_is_no_uri_is_a_path(given: str) -> None:
+def test_state_with_a_colon_that_is_not_a_uri_is_a_path(given: str) -> None:
     assert StateDirectory.of("app", given).views == Path(given) / "views"
 
 

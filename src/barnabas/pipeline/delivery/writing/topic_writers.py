@@ -74,7 +74,7 @@ class BytesCopy(_TopicWriter):
         """Produce each row. Raises TaskFailureError when the job does not tolerate a failure."""
         add = self._producer.produce
         topic = self._plan.target_topic or rows.topic
-        is_kept = self._kept.are_kept(rows.topic, topic, self._producer.partitions)
+        is_kept = self._kept.is_kept(rows.topic, rows.partition, topic, self._producer.partitions)
         partition = rows.partition if is_kept else BY_KEY
         headers = repeat(None) if rows.headers is None else rows.headers
         columns = zip(rows.values, rows.keys, rows.timestamps_ms, headers, strict=False)
