@@ -1,7 +1,7 @@
 """The decision of a copy to keep the partitions of its records.
 
 Clients differ in the partition that they choose for a key: Java's by murmur2, librdkafka's by
-default by CRC-32, others by the number in the key. A copy that chose again would move their records,
+default by CRC-32, others by the number in the key. A copy that chose again would move them,
 so it keeps partitions where both topics have the same number of them. Elsewhere keys choose, as
 Java's clients do.
 """
