@@ -30,7 +30,7 @@
 #   make compat-growth    runners on a local cluster and by spark-submit, apps of a new version
 #   make compat-delta     a Delta table written by SparkSink, with Delta's libraries from Maven
 #   make compat-iceberg   Iceberg and Delta tables of SparkSink and SparkSource, with libraries from Maven
-#   make soak-pipelines   kills of a job's worker, driver and broker under load, forward, epochs,
+#   make soak-pipelines   kills of a job's worker, driver and broker under load, forward, micro-batches,
 #                 slices and a sink in turn (SECONDS=600 for each)
 #   make registry-soak   three registries killed under load, and simulated instances (SEEDS=10000)
 #   make bench-registry  measurements of the schema registry

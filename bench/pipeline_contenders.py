@@ -117,7 +117,7 @@ class LineProcess:
 
 
 class EngineProcess(LineProcess):
-    """Our engine: forward for copies, epochs for counts."""
+    """Our engine: forward for copies, micro-batches for counts."""
 
     name = "barnabas"
 

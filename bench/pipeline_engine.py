@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from barnabas.pipeline.delivery.epochs import epochs_job
+from barnabas.pipeline.delivery.micro_batches import micro_batch_job
 from barnabas.pipeline.delivery.plan.job_plan import JobKind, JobPlan, RunningJob
 from barnabas.pipeline.delivery.plan.kafka_properties import SPARK_READER
 from barnabas.pipeline.spark.engine import Engine
@@ -32,7 +32,7 @@ def main() -> int:
             jobs.append(engine.start_job(plan))
         else:
             checkpoint = str(directory / f"checkpoint-{source}")
-            jobs.append(epochs_job.start(plan, counts(engine, plan), checkpoint))
+            jobs.append(micro_batch_job.start(plan, counts(engine, plan), checkpoint))
     engine.stop()
     return 0
 

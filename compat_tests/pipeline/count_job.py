@@ -8,8 +8,8 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
-from barnabas.pipeline.delivery.epochs import epochs_job
-from barnabas.pipeline.delivery.epochs.checkpoint_files import CheckpointFiles
+from barnabas.pipeline.delivery.micro_batches import micro_batch_job
+from barnabas.pipeline.delivery.micro_batches.checkpoint_files import CheckpointFiles
 from barnabas.pipeline.delivery.plan.job_plan import JobKind, JobPlan
 from barnabas.pipeline.delivery.plan.task_failures import JobStartError
 from compat_tests.pipeline.conftest import eventually
@@ -48,7 +48,7 @@ class CountJob:
     def start(self, frame: Any = None) -> Any:
         self.engine.session.conf.set("spark.sql.shuffle.partitions", str(PARTITIONS))
         wanted = frame if frame is not None else self.frame()
-        self._job = epochs_job.start(self.plan, wanted, str(self.checkpoint))
+        self._job = micro_batch_job.start(self.plan, wanted, str(self.checkpoint))
         return self._job
 
     def send(self, count: int) -> None:
@@ -80,9 +80,9 @@ class CountJob:
         self.stop()
 
     def wait_epoch(self) -> None:
-        """Wait until all tasks of the newest epoch have ended."""
+        """Wait until all tasks of the newest micro-batch have ended."""
         files = CheckpointFiles(str(self.checkpoint))
-        eventually(lambda: files.is_committed(files.newest_epoch()), self._job)
+        eventually(lambda: files.is_committed(files.newest_batch()), self._job)
 
     def stop(self) -> None:
         if self._job is not None:

@@ -1,7 +1,7 @@
 """`make soak-pipelines`: random kill cycles of each kind of job, one kind after the other.
 
-`SECONDS` is the time of each kind; `ARGS="--kinds epochs --seed 7"` chooses and repeats. At the end
-of each kind every record must have had its effect once, in the order of its key.
+`SECONDS` is the time of each kind; `ARGS="--kinds micro-batches --seed 7"` chooses and repeats. At
+the end of each kind every record must have had its effect once, in the order of its key.
 """
 
 import argparse
@@ -11,15 +11,15 @@ import time
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from compat_tests.pipeline.epochs_kills import CountingJob
 from compat_tests.pipeline.forward_kills import ForwardJob
+from compat_tests.pipeline.micro_batch_kills import CountingJob
 from compat_tests.pipeline.slices_kills import FileSinkJob, FileSourceJob
 from compat_tests.pipeline.source_kills import RowSourceJob
 from compat_tests.servers import BarnabasProcess
 
 KINDS: dict[str, type[ForwardJob]] = {
     "forward": ForwardJob,
-    "epochs": CountingJob,
+    "micro-batches": CountingJob,
     "slices": FileSourceJob,
     "sink": FileSinkJob,
     "rows": RowSourceJob,

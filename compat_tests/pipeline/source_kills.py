@@ -9,7 +9,7 @@ from typing import Any
 
 from confluent_kafka import Consumer, TopicPartition
 
-from barnabas.pipeline.delivery.epochs.checkpoint_files import CheckpointFiles
+from barnabas.pipeline.delivery.micro_batches.checkpoint_files import CheckpointFiles
 from compat_tests.pipeline.forward_kills import ForwardJob
 from compat_tests.pipeline.killed_job import (
     KEYS,
@@ -127,7 +127,7 @@ class RowSourceJob(ForwardJob):
         return [*super().cycles(), self.lose_commit_log]
 
     def lose_commit_log(self) -> None:
-        """Repeat an epoch that is whole in the topic."""
+        """Repeat a micro-batch that is whole in the topic."""
         self.driver.lose_newest_commit(self.checkpoint)
 
     def wait_skipped(self) -> None:
@@ -142,7 +142,7 @@ class RowSourceJob(ForwardJob):
         """Stop the load; the topic must have each row once, and the reader must have seen it."""
         sent = self.load.end()
         wait_until(lambda: self._has_seen(sent), f"{sent} rows", self.driver)
-        wait_until(self._is_committed, "commit of the newest epoch", self.driver)
+        wait_until(self._is_committed, "commit of the newest micro-batch", self.driver)
         self.driver.kill()
         seen = Counter(self.reader.end())
         messages = read_committed(self.server.bootstrap, self.target)
@@ -160,6 +160,6 @@ class RowSourceJob(ForwardJob):
         return len(values) >= sent and set(range(sent)).issubset(values)
 
     def _is_committed(self) -> bool:
-        """True when Spark has no epoch that it would repeat."""
+        """True when Spark has no micro-batch that it would repeat."""
         files = CheckpointFiles(str(self.checkpoint))
-        return files.is_committed(files.newest_epoch())
+        return files.is_committed(files.newest_batch())

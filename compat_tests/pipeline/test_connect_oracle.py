@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
 from barnabas.pipeline.connect.builtin_plugins import BUILTIN_PLUGINS
-from barnabas.pipeline.connect.config_types import ConfigValueError
 from barnabas.pipeline.connect.plugin_registry import PluginKind, PluginRegistry
 from barnabas.pipeline.data.connect_errors import java_class_of
 from barnabas.pipeline.data.date_format import DateFormat
 from barnabas.pipeline.data.java_values import narrowed
 from barnabas.pipeline.data.value_parsing import parse_string
+from barnabas.pipeline.definitions.config_types import ConfigValueError
 from compat_tests.pipeline import connect_cases as cases
 from compat_tests.pipeline.connect_peer import (
     ConnectPeer,

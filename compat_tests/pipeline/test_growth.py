@@ -11,8 +11,8 @@ from confluent_kafka import Producer
 
 from barnabas import streams as ks
 from barnabas.cli import submitted_runner
-from barnabas.pipeline.delivery.epochs import query_version
-from barnabas.pipeline.delivery.epochs.checkpoint_files import CheckpointFiles
+from barnabas.pipeline.delivery.micro_batches import query_version
+from barnabas.pipeline.delivery.micro_batches.checkpoint_files import CheckpointFiles
 from barnabas.pipeline.delivery.plan.job_plan import REBUILD, JobKind, JobPlan
 from barnabas.pipeline.delivery.plan.task_failures import JobStartError
 from barnabas.pipeline.spark import jar_cache, submission
@@ -184,7 +184,7 @@ def test_app_that_does_not_fit_its_state_ends_with_the_difference_and_can_be_reb
     files = CheckpointFiles(str(tmp_path / "state" / "checkpoints" / f"{target}-totals"))
     with old:
         eventually(lambda: read_committed(bootstrap, target))
-        eventually(lambda: files.is_committed(files.newest_epoch()))
+        eventually(lambda: files.is_committed(files.newest_batch()))
     written = len(read_committed(bootstrap, target))
     send(bootstrap, source, 6)
     new = app()

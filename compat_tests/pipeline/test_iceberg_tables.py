@@ -161,7 +161,7 @@ def test_table_is_a_source_of_the_rows_that_a_sink_adds(sink, source, start, kin
     produce(written, rows(50, 80))
     eventually(lambda: job.progress().written == 80, job)
     job.stop()
-    connectors.lose_epoch(read)
+    connectors.lose_micro_batch(read)
     produce(written, rows(80, 90))
     again = start(attrs.evolve(read, generation=3))
     eventually(lambda: again.progress().written == 10, again)

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from barnabas.pipeline.connect.registry_client import open_registry
 from barnabas.pipeline.data import connect_schema as s
 from barnabas.pipeline.data.connect_errors import DataError
 from barnabas.pipeline.data.converters.avro_converter import AvroConverter
@@ -31,6 +32,7 @@ def registry(bootstrap: str) -> Iterator[str]:
 
 def converter(registry: str) -> AvroConverter:
     made = AvroConverter()
+    made.open_lookup = open_registry
     made.configure({"schema.registry.url": registry}, is_key=False)
     return made
 

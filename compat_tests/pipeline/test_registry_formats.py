@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from barnabas.pipeline.connect.registry_client import open_registry
 from barnabas.pipeline.data import connect_schema as s
 from barnabas.pipeline.data.connect_errors import DataError
 from barnabas.pipeline.data.connect_schema import Schema, Struct, Type
@@ -71,6 +72,7 @@ def registry(bootstrap: str) -> Iterator[str]:
 
 def configured(made: Any, registry: str, **props: str) -> Any:
     own = {name.replace("__", "."): value for name, value in props.items()}
+    made.open_lookup = open_registry
     made.configure({"schema.registry.url": registry, **own}, is_key=False)
     return made
 

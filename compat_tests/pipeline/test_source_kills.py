@@ -13,7 +13,7 @@ pytestmark = [
 ]
 
 
-def test_spark_source_whose_driver_is_killed_inside_epochs_writes_each_row_once(
+def test_spark_source_whose_driver_is_killed_inside_micro_batches_writes_each_row_once(
     start_server, unique, tmp_path: Path
 ) -> None:
     job = RowSourceJob(start_server(), tmp_path, unique("rows"))

@@ -2,7 +2,9 @@
 
 import contextlib
 import shutil
+import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -79,6 +81,55 @@ def test_executor_and_worker_killed_inside_a_transaction_lose_and_double_nothing
     assert len(notes) >= 2
     for places in notes:
         assert all("/barnabas-workers/" in place for place in places), places
+
+
+def test_app_attached_to_a_session_on_a_cluster_sends_its_packages(
+    bootstrap: str, topics: Any, tmp_path: Path
+) -> None:
+    from compat_tests.pipeline.spark_cluster import SparkCluster
+
+    source, target, counts = (
+        topics.create(name, partitions=2) for name in ("source", "target", "counts")
+    )
+    producer = Producer({"bootstrap.servers": bootstrap})
+    for number in range(200):
+        producer.produce(source, str(number), str(number % 5))
+    assert producer.flush(60) == 0
+    cluster = SparkCluster(tmp_path / "cluster")
+    cluster.start()
+    program = str(ROOT / "compat_tests" / "pipeline" / "attached_app.py")
+    arguments = (cluster.master, bootstrap, source, target, counts, str(tmp_path))
+    with (tmp_path / "app.log").open("wb") as log:
+        app = subprocess.Popen(
+            [sys.executable, program, *arguments],
+            env=setup.environment(),
+            cwd=tmp_path,
+            stdout=log,
+            stderr=log,
+        )
+    try:
+        deadline = time.monotonic() + 300
+        while not has_copied(bootstrap, target, 200) or not has_counted(bootstrap, counts):
+            problem = (tmp_path / "app.log").read_text(errors="replace")[-3000:]
+            assert app.poll() is None, problem
+            assert time.monotonic() < deadline, problem
+            time.sleep(0.5)
+        assert cluster.executors(), "an executor with the packed packages"
+    finally:
+        app.terminate()
+        app.wait(120)
+        cluster.stop()
+
+
+def has_copied(bootstrap: str, target: str, count: int) -> bool:
+    values = [int(message.value()) for message in read_committed(bootstrap, target)]
+    return sorted(values) == list(range(count))
+
+
+def has_counted(bootstrap: str, topic: str) -> bool:
+    """True when a kernel has counted 40 records of each key."""
+    newest = {message.key(): message.value() for message in read_committed(bootstrap, topic)}
+    return newest == {str(key).encode(): (40).to_bytes(8) for key in range(5)}
 
 
 class ClusterRunner(RunnerProcess):

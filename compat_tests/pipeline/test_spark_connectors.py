@@ -11,12 +11,14 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from barnabas.pipeline.connect.plugin_registry import PluginKind, plugin_registry
+from barnabas.pipeline.delivery.driver.spark_library import pyspark
 from barnabas.pipeline.delivery.plan.job_plan import JobKind, JobPlan, OnTrim, RecordPosition
 from barnabas.pipeline.delivery.plan.task_failures import JobStartError
 from barnabas.pipeline.jobs.job_config import RunnerDefaults, job_plan
 from compat_tests import spark as setup
 from compat_tests.pipeline.conftest import eventually, failure_of
 from compat_tests.pipeline.killed_job import read_committed
+from tests.pipeline.connect.test_ddl_columns import INVALID, VALID
 
 pytestmark = [
     setup.needed,
@@ -298,6 +300,17 @@ def test_spark_sink_configuration_that_cannot_run_is_refused(
     assert refused.value.failure.is_permanent
 
 
+@pytest.mark.parametrize("text", [*VALID, *INVALID])
+def test_columns_of_a_configuration_are_those_of_sparks_own_parser(engine, text: str) -> None:
+    parse = pyspark("sql.types").StructType.fromDDL
+    assert engine.is_alive()
+    if text in VALID:
+        assert parse(text).names == VALID[text]
+    else:
+        with pytest.raises(pyspark("errors").PySparkException):
+            parse(text)
+
+
 def test_spark_sink_without_schemas_needs_columns(sink, start) -> None:
     plan = sink(PLAIN)
     produce(plan, [{"id": 1}], has_schema=False)
@@ -421,7 +434,7 @@ def test_spark_source_reads_a_python_data_source_once_at_its_largest_rate(
     eventually(lambda: job.progress().written == 150, job)
     assert time.monotonic() - began > 1.4
     job.stop()
-    lose_epoch(plan)
+    lose_micro_batch(plan)
     limit.write_text("180")
     again = start(attrs.evolve(plan, generation=2))
     eventually(lambda: again.progress().written == 30, again)
@@ -442,8 +455,8 @@ def with_numbers(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(directory))
 
 
-def lose_epoch(plan: JobPlan) -> None:
-    """Leave the checkpoint as a kill does between the transactions of an epoch and its commit."""
+def lose_micro_batch(plan: JobPlan) -> None:
+    """Leave the checkpoint as a kill does between a micro-batch's transactions and its commit."""
     commits = Path(plan.properties["checkpoint.location"]) / "commits"
     newest = max(int(path.name) for path in commits.iterdir() if path.name.isdecimal())
     (commits / str(newest)).unlink()

@@ -376,7 +376,7 @@ def test_floating_point_numbers_are_read_and_written_with_state(app, records, to
     changing = app()
     readings = changing.topic(source, key=ks.String(), value=ks.Double())
     changing.write(readings.group_by("value + rand()").count(), target)
-    with pytest.raises(ks.StreamFailedError, match=r"the query has rand\(.*when an epoch"):
+    with pytest.raises(ks.StreamFailedError, match=r"the query has rand\(.*when a micro-batch"):
         changing.start()
 
 

@@ -1,4 +1,4 @@
-"""Kernels in Spark: rows in buckets, states that survive a restart, results written by epochs."""
+"""Kernels in Spark: rows in buckets, states that survive a restart, results in micro-batches."""
 
 import itertools
 from collections import defaultdict
@@ -322,13 +322,13 @@ class KernelQueries:
         return rows.select(*columns, functions.lit(int(side)).alias("side"))
 
     def write(self, name: str, frame: Any) -> None:
-        from barnabas.pipeline.delivery.epochs import epochs_job
+        from barnabas.pipeline.delivery.micro_batches import micro_batch_job
         from barnabas.pipeline.delivery.plan.job_plan import JobKind, JobPlan
 
         target = self.names[name]
         plan = JobPlan(target, 1, JobKind.COPY, self.bootstrap, target, target, target_topic=target)
         self.engine.session.conf.set("spark.sql.shuffle.partitions", "2")
-        self.jobs.append(epochs_job.start(plan, frame, str(self.directory / name), "append"))
+        self.jobs.append(micro_batch_job.start(plan, frame, str(self.directory / name), "append"))
 
     def stop(self) -> None:
         for job in self.jobs:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
-from barnabas.pipeline.delivery.epochs import epoch_markers
+from barnabas.pipeline.delivery.micro_batches import micro_batch_markers
 from barnabas.pipeline.delivery.plan.offset_metadata import OffsetMetadata
 
 from .conftest import Barnabas
@@ -112,7 +112,7 @@ def test_group_of_a_pipelines_job_has_the_lag_of_its_positions(
     barnabas("topic", "create", epochs, "--partitions", "1")
     for each in (topic, epochs):
         barnabas("produce", each, "-f", "json", stdin=b'{"value": "v", "partition": 0}\n' * 5)
-    marker = epoch_markers.Marker(2, "query", "digest").encode()
+    marker = micro_batch_markers.Marker(2, "query", "digest").encode()
     position = OffsetMetadata(topic_id="id", position=4).encode()
     reader = Consumer({"bootstrap.servers": bootstrap, "group.id": group})
     reader.commit(

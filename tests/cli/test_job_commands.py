@@ -23,7 +23,7 @@ from barnabas.cli.command_errors import CliError
 from barnabas.cli.main import run
 from barnabas.pipeline.delivery.plan.job_plan import JobFailure
 from barnabas.testing import Node
-from tests.pipeline.jobs.live_runner import LiveRunner, eventually, live_runner
+from tests.pipeline.runner.live_runner import LiveRunner, eventually, live_runner
 
 
 @pytest.fixture(scope="module")

@@ -83,7 +83,7 @@ def _squeezed(state: str) -> str:
 class Progress(NamedTuple):
     """The position of a group in one partition; None when it never committed.
 
-    The marker of a pipeline's job is an epoch's number, not a position: it has no end and no lag.
+    The marker of a pipeline's job is a micro-batch's number, not a position: it has no lag.
     """
 
     topic: str
@@ -220,10 +220,10 @@ def _committed(client: Client, name: str) -> dict[Place, Committed]:
 
 def _position(offset: int, metadata: str | None) -> int | None:
     """Return where a group continues: jobs note it when control records follow the offset."""
-    from barnabas.pipeline.delivery.epochs import epoch_markers
+    from barnabas.pipeline.delivery.micro_batches import micro_batch_markers
     from barnabas.pipeline.delivery.plan import offset_metadata
 
-    if epoch_markers.is_marker(metadata):
+    if micro_batch_markers.is_marker(metadata):
         return None
     return max(offset, offset_metadata.decode(metadata).position)
 

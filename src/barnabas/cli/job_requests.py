@@ -10,9 +10,10 @@ from barnabas.cli.command_errors import CliError
 from barnabas.cli.service_requests import ServiceClient, ServiceRefusalError, service_options
 
 if TYPE_CHECKING:
-    import urllib.error
     from collections.abc import Callable
     from pathlib import Path
+
+    import httpx
 
 DEFAULT_URL = "http://127.0.0.1:8083"
 
@@ -24,14 +25,14 @@ class RunnerClient(ServiceClient):
     remedy = "start a runner with barnabas pipelines, or name another with --pipelines"
     content_type = "application/json"
 
-    def refusal(self, error: urllib.error.HTTPError) -> ServiceRefusalError:
+    def refusal(self, answer: httpx.Response) -> ServiceRefusalError:
         """Return the error that Connect's answer describes."""
-        text = error.read().decode(errors="replace")
+        text = answer.content.decode(errors="replace")
         try:
             message = str(json.loads(text)["message"])
         except (ValueError, KeyError, TypeError):
-            message = text[:200] or str(error.reason)
-        return ServiceRefusalError(error.code, f"pipelines: {message}")
+            message = text[:200] or answer.reason_phrase
+        return ServiceRefusalError(answer.status_code, f"pipelines: {message}")
 
 
 def job_path(name: str, *parts: str) -> str:

@@ -49,8 +49,8 @@ def pipelines(given: Given, options: HttpOptions, log_level: str, log_format: st
         raise CliError(str(error), _UNUSABLE) from None
     from barnabas.client import ClientError
     from barnabas.pipeline.jobs.activity import ForeignGroupError
-    from barnabas.pipeline.jobs.runner_process import RunnerListen, run_runner
     from barnabas.pipeline.jobs.storage_topics import StorageTopicError
+    from barnabas.pipeline.runner.runner_process import RunnerListen, run_runner
     from barnabas.pipeline.spark.engine import Engine
     from barnabas.protocol.errors import KafkaError
 

@@ -83,7 +83,7 @@ def _submission(
     """Return what the options describe. Raises ConfigError, MissingPackageError, HttpStartError."""
     from barnabas.http import ListenAddress
     from barnabas.http.optional_packages import require
-    from barnabas.pipeline.jobs.runner_process import RunnerListen
+    from barnabas.pipeline.runner.runner_process import RunnerListen
     from barnabas.pipeline.spark.submission import DEPLOY_MODE, DeployMode, Submission
 
     require("the pipelines' runner")

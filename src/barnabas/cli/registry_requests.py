@@ -10,9 +10,10 @@ from barnabas.cli.command_errors import CliError
 from barnabas.cli.service_requests import ServiceClient, ServiceRefusalError, service_options
 
 if TYPE_CHECKING:
-    import urllib.error
     from collections.abc import Callable
     from pathlib import Path
+
+    import httpx
 
     from barnabas.registry.payloads.payload_codecs import PayloadCodec
 
@@ -51,15 +52,15 @@ class RegistryClient(ServiceClient):
             if not credentials:
                 self.authenticate(f"{parts.username}:{parts.password or ''}")
 
-    def refusal(self, error: urllib.error.HTTPError) -> RegistryRefusalError:
+    def refusal(self, answer: httpx.Response) -> RegistryRefusalError:
         """Return the error that the registry's answer describes."""
-        text = error.read().decode(errors="replace")
+        status, text = answer.status_code, answer.content.decode(errors="replace")
         try:
             found = json.loads(text)
             code, message = int(found["error_code"]), str(found["message"])
         except (ValueError, KeyError, TypeError):
-            return RegistryRefusalError(error.code, error.code, text[:200] or error.reason, [])
-        return RegistryRefusalError(error.code, code, message, found.get("details", []))
+            return RegistryRefusalError(status, status, text[:200] or answer.reason_phrase, [])
+        return RegistryRefusalError(status, code, message, found.get("details", []))
 
     def codec(self, schema: dict[str, Any], message: str | None = None) -> PayloadCodec:
         """Return the codec of a schema as the registry answers it."""

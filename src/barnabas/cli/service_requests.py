@@ -12,10 +12,13 @@ import click
 
 from barnabas.cli.client_options import UNREACHABLE
 from barnabas.cli.command_errors import CliError
+from barnabas.http_failures import reason_of
 
 if TYPE_CHECKING:
-    import urllib.error
+    import ssl
     from collections.abc import Callable
+
+    import httpx
 
 _NOT_FOUND = 404
 
@@ -46,18 +49,14 @@ class ServiceClient:
         self._headers = {"Accept": self.content_type, "Content-Type": self.content_type}
         if credentials:
             self.authenticate(credentials)
-        self._tls: Any = None
-        if parts.scheme == "https":
-            import ssl
-
-            self._tls = ssl.create_default_context(cafile=ca)
+        self._ca = ca
 
     def authenticate(self, credentials: str) -> None:
         """Send NAME:PASSWORD with each request."""
         encoded = base64.b64encode(credentials.encode()).decode()
         self._headers["Authorization"] = f"Basic {encoded}"
 
-    def refusal(self, error: urllib.error.HTTPError) -> ServiceRefusalError:
+    def refusal(self, answer: httpx.Response) -> ServiceRefusalError:
         """Return the error that an answer describes."""
         raise NotImplementedError
 
@@ -72,26 +71,33 @@ class ServiceClient:
     def ask_text(self, method: str, path: str, body: Any = None, **query: object) -> str:
         """Return the answer as text. Raises ServiceRefusalError or CliError."""
         # Loaded here: other commands have these options too, and start faster without.
-        import urllib.error
-        import urllib.request
+        import httpx
 
         given = {name: _query_text(value) for name, value in query.items() if value is not None}
         target = f"{self.url}{path}" + (f"?{urlencode(given)}" if given else "")
         data = None if body is None else json.dumps(body).encode()
-        request = urllib.request.Request(target, data, self._headers, method=method)
         try:
-            with urllib.request.urlopen(
-                request, timeout=self._timeout, context=self._tls
-            ) as answer:
-                return answer.read().decode()
-        except urllib.error.HTTPError as error:
-            raise self.refusal(error) from None
-        except (OSError, ValueError) as error:
-            reason = getattr(error, "reason", error)
-            text = getattr(reason, "strerror", None) or reason
+            with httpx.Client(
+                headers=self._headers,
+                timeout=self._timeout,
+                follow_redirects=True,
+                verify=self._trust(),
+            ) as client:
+                answer = client.request(method, target, content=data)
+        except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError, ImportError) as error:
+            # ImportError: the environment names a SOCKS proxy, which httpx needs a package for.
             raise CliError(
-                f"{self.service} {self.url}: {text}; {self.remedy}", UNREACHABLE
+                f"{self.service} {self.url}: {reason_of(error)}; {self.remedy}", UNREACHABLE
             ) from None
+        if not answer.is_success:
+            raise self.refusal(answer)
+        return answer.content.decode()
+
+    def _trust(self) -> ssl.SSLContext:
+        """Return the certificates that the client trusts."""
+        import ssl
+
+        return ssl.create_default_context(cafile=self._ca)
 
     def find(self, method: str, path: str, **query: object) -> Any:
         """Return the answer as JSON, None where there is none (404). Raises CliError."""

@@ -43,13 +43,13 @@ from barnabas.pipeline.streams.state_directory import StateInUseError
 from barnabas.pipeline.streams.stream_app import App
 from barnabas.pipeline.streams.stream_queries import StreamFailedError, StreamQuery
 from barnabas.pipeline.streams.test_driver import TestDriver, TestRecord, UnknownTopicError
-from barnabas.pipeline.streams.views.live_view import (
+from barnabas.pipeline.streams.window_specs import Window, hopping, session, sliding, tumbling
+from barnabas.pipeline.views.live_view import (
     LiveView,
     ViewFailedError,
     ViewNotReadyError,
     ViewRow,
 )
-from barnabas.pipeline.streams.window_specs import Window, hopping, session, sliding, tumbling
 
 __all__ = [
     "App",

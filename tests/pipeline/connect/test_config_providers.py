@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from barnabas.pipeline.connect.config_providers import ConfigProviders, ProviderLimits
-from barnabas.pipeline.connect.config_types import ConfigValueError
 from barnabas.pipeline.connect.secret_masking import MASK, masked, unmasked
+from barnabas.pipeline.definitions.config_types import ConfigValueError
 
 
 @pytest.fixture

@@ -6,8 +6,6 @@ from typing import Any
 import pytest
 
 from barnabas.pipeline.connect.builtin_plugins import BUILTIN_PLUGINS
-from barnabas.pipeline.connect.config_def import ConfigDef
-from barnabas.pipeline.connect.config_types import ConfigValueError
 from barnabas.pipeline.connect.error_handling import (
     ErrorPolicy,
     NotADeadLetterError,
@@ -33,6 +31,8 @@ from barnabas.pipeline.data.records import (
     RawRecord,
     source_record,
 )
+from barnabas.pipeline.definitions.config_def import ConfigDef
+from barnabas.pipeline.definitions.config_types import ConfigValueError
 from barnabas.pipeline.delivery.writing.topic_writers import is_bytes_copy
 
 STRINGS = {

@@ -2,7 +2,7 @@
 
 import pytest
 
-from barnabas.pipeline.connect.config_types import ConfigValueError
+from barnabas.pipeline.connect.connector_validation import ConnectorValidator
 from barnabas.pipeline.connect.connectors.spark_sink import SparkSinkConnector, SparkSinkSettings
 from barnabas.pipeline.connect.connectors.spark_source import (
     SparkSourceConnector,
@@ -10,6 +10,7 @@ from barnabas.pipeline.connect.connectors.spark_source import (
 )
 from barnabas.pipeline.connect.plugin_registry import PluginKind, plugin_registry
 from barnabas.pipeline.data.connect_errors import ConnectError
+from barnabas.pipeline.definitions.config_types import ConfigValueError
 from barnabas.pipeline.delivery.plan.job_plan import JobKind
 from barnabas.pipeline.jobs.job_config import RunnerDefaults, job_kind, job_plan
 
@@ -42,6 +43,9 @@ def test_spark_sink_settings_have_defaults():
         ({"spark.format": "iceberg", "flush.size": "5"}, "target-file-size-bytes"),
         ({"spark.format": "iceberg", "path": "s3a://bucket/t"}, "which s3a does not"),
         ({"spark.format": "iceberg", "path": "lake.db.orders"}, "names a table of a catalog"),
+        ({"schema": "id BIGINTT"}, "'BIGINTT' of column id is not a type .* do you mean BIGINT?"),
+        ({"schema": "id INT, d DATE", "partition.by": "day"}, "day is not a column of schema"),
+        ({"schema": "id INT", "partition.by": "id"}, "files need one more column"),
     ],
 )
 def test_spark_sink_refuses_properties(props: dict[str, str], message: str):
@@ -58,6 +62,7 @@ def test_spark_sink_refuses_properties(props: dict[str, str], message: str):
         ({"checkpoint.location": ""}, "non-empty"),
         ({"spark.option.path": "/x"}, "set path"),
         ({"spark.format": "delta"}, "needs it"),
+        ({"spark.format": "json", "path": "/x", "schema": "id INTT"}, "do you mean INT?"),
         ({"spark.format": "delta", "path": "/x", "schema": "id INT"}, "has its own columns"),
         ({"spark.format": "iceberg", "path": "gs://b/t"}, "which gs does not"),
     ],
@@ -65,6 +70,24 @@ def test_spark_sink_refuses_properties(props: dict[str, str], message: str):
 def test_spark_source_refuses_properties(props: dict[str, str], message: str):
     with pytest.raises(ConfigValueError, match=message):
         SparkSourceConnector().task_configs({**SOURCE, **props}, 1)
+
+
+@pytest.mark.parametrize(
+    ("props", "wrong", "message"),
+    [
+        ({"schema": "id BIGINTT"}, "schema", "do you mean BIGINT?"),
+        ({"schema": "id INT, d DATE", "partition.by": "id,day"}, "partition.by", "id, d"),
+    ],
+)
+def test_validation_says_what_is_wrong_with_columns(
+    props: dict[str, str], wrong: str, message: str
+):
+    """Without a running Spark: what a person sees before the job is created."""
+    given = {**SINK, **props, "connector.class": "SparkSink"}
+    infos = ConnectorValidator(plugin_registry(), "runners", {}).validate(given)
+    found = {each.value.name: each.value.errors for each in infos.configs if each.value.errors}
+    assert list(found) == [wrong]
+    assert message in found[wrong][0]
 
 
 def test_spark_source_position_cannot_be_set():

@@ -2,8 +2,8 @@
 
 from typing import Any, TypeVar
 
-from barnabas.pipeline.connect.registry_client import RegisteredSchema
 from barnabas.pipeline.data.connect_errors import DataError
+from barnabas.pipeline.data.registered_schemas import RegisteredSchema
 
 C = TypeVar("C")
 

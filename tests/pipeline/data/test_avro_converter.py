@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from barnabas.pipeline.connect.registry_client import RegisteredSchema
 from barnabas.pipeline.data import connect_schema as s
 from barnabas.pipeline.data.connect_errors import DataError
 from barnabas.pipeline.data.converters.avro_converter import AvroConverter
 from barnabas.pipeline.data.converters.avro_schemas import AvroReader, avro_of
 from barnabas.pipeline.data.java_values import EpochMillis, Float32
+from barnabas.pipeline.data.registered_schemas import RegisteredSchema
 from tests.pipeline.data.memory_registry import Registry, configured
 
 

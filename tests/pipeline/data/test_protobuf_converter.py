@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 
-from barnabas.pipeline.connect.config_types import ConfigValueError
-from barnabas.pipeline.connect.registry_client import RegisteredSchema
 from barnabas.pipeline.data import connect_schema as s
 from barnabas.pipeline.data.connect_errors import DataError
 from barnabas.pipeline.data.connect_schema import Schema, Struct, Type
 from barnabas.pipeline.data.converters.protobuf_converter import ProtobufConverter
 from barnabas.pipeline.data.java_values import EpochMillis, Float32
+from barnabas.pipeline.data.registered_schemas import RegisteredSchema
+from barnabas.pipeline.definitions.config_types import ConfigValueError
 from tests.pipeline.data.memory_registry import Registry, configured
 from tests.pipeline.data.random_values import part, rows
 

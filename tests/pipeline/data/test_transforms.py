@@ -5,13 +5,13 @@ from typing import Any
 import pytest
 
 from barnabas.pipeline.connect.builtin_plugins import BUILTIN_PLUGINS
-from barnabas.pipeline.connect.config_types import ConfigValueError
 from barnabas.pipeline.connect.plugin_registry import PluginKind, PluginRegistry
 from barnabas.pipeline.connect.record_chain import build_record_chain
 from barnabas.pipeline.data import connect_schema as s
 from barnabas.pipeline.data.connect_errors import ConnectError
 from barnabas.pipeline.data.java_values import EpochMillis, Int8
 from barnabas.pipeline.data.records import CREATE_TIME, Header, RawRecord, SinkRecord
+from barnabas.pipeline.definitions.config_types import ConfigValueError
 
 REGISTRY = PluginRegistry(BUILTIN_PLUGINS)
 DAY_MS = 86_400_000

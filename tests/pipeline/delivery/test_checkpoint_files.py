@@ -4,40 +4,51 @@ from pathlib import Path
 
 import pytest
 
-from barnabas.pipeline.delivery.epochs.checkpoint_files import CheckpointFiles, check, checkpoint_of
-from barnabas.pipeline.delivery.epochs.epoch_markers import Marker, digest_of
+from barnabas.pipeline.delivery.micro_batches.checkpoint_files import (
+    CheckpointFiles,
+    arrow_uri,
+    check,
+    checkpoint_of,
+)
+from barnabas.pipeline.delivery.micro_batches.micro_batch_markers import Marker, digest_of
 from barnabas.pipeline.delivery.plan.task_failures import JobStartError
 
 
-def content_of(epoch: int) -> bytes:
-    return b'v1\n{"batchTimestampMs":1}\n{"t":{"0":%d}}' % epoch
+def content_of(batch: int) -> bytes:
+    return b'v1\n{"batchTimestampMs":1}\n{"t":{"0":%d}}' % batch
 
 
 @pytest.fixture
 def checkpoint(tmp_path: Path) -> Path:
     (tmp_path / "offsets").mkdir()
     (tmp_path / "metadata").write_text('{"id":"query"}')
-    for epoch in range(3):
-        (tmp_path / "offsets" / str(epoch)).write_bytes(content_of(epoch))
+    for batch in range(3):
+        (tmp_path / "offsets" / str(batch)).write_bytes(content_of(batch))
     (tmp_path / "offsets" / ".2.crc").write_text("")
     return tmp_path
 
 
 def test_checkpoint_shows_its_query_and_its_newest_epoch(checkpoint: Path) -> None:
     files = CheckpointFiles(f"file://{checkpoint}")
-    assert (files.query_id(), files.newest_epoch()) == ("query", 2)
+    assert (files.query_id(), files.newest_batch()) == ("query", 2)
     assert files.input_of(1) == content_of(1)
     assert files.input_of(3) is None
 
 
 def test_new_checkpoint_is_empty(tmp_path: Path) -> None:
     files = CheckpointFiles(str(tmp_path / "absent"))
-    assert (files.query_id(), files.newest_epoch(), files.input_of(0)) == (None, -1, None)
+    assert (files.query_id(), files.newest_batch(), files.input_of(0)) == (None, -1, None)
 
 
-def marker(epoch: int, query: str = "query", content: bytes | None = None) -> Marker:
-    found = content_of(epoch) if content is None else content
-    return Marker(epoch + 1, query, digest_of(found))
+def test_checkpoint_in_s3_has_the_scheme_of_arrow() -> None:
+    """Hadoop's scheme is unknown to Arrow, which reads the inputs of micro-batches."""
+    assert arrow_uri("s3a://bucket/a/s3a://b") == "s3://bucket/a/s3a://b"
+    assert arrow_uri("hdfs://host/a") == "hdfs://host/a"
+
+
+def marker(batch: int, query: str = "query", content: bytes | None = None) -> Marker:
+    found = content_of(batch) if content is None else content
+    return Marker(batch + 1, query, digest_of(found))
 
 
 @pytest.mark.parametrize("markers", [[], [marker(1)], [marker(1), marker(2)]])
@@ -85,7 +96,7 @@ def test_removed_checkpoint_is_new(checkpoint: Path) -> None:
     files.remove()
     files.remove()
     assert [path.name for path in checkpoint.iterdir()] == ["own.txt"]
-    assert (files.query_id(), files.newest_epoch()) == (None, -1)
+    assert (files.query_id(), files.newest_batch()) == (None, -1)
 
 
 def test_checkpoint_of_a_job_stays_below_its_directory() -> None:

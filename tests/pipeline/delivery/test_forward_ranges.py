@@ -105,10 +105,27 @@ def test_copy_at_least_once_commits_no_offset_before_its_records(
     assert {each.value() for each in target(plan)} == {str(number).encode() for number in range(5)}
 
 
-def target(plan: TaskPlan) -> list[Any]:
+def test_copy_keeps_partitions_where_both_topics_have_the_same_number(
+    plan: TaskPlan, admin: AdminClient
+) -> None:
+    """librdkafka chooses the partition of a key by another hash than Java's clients do."""
+    named = f"{plan.job}-same"
+    admin.create_topics([NewTopic(named, 3, 1)])[named].result(60)
+    producer = Producer({**plan.producer})
+    for number in range(60):
+        producer.produce(plan.job, f"value {number}", f"key {number}", number % 3)
+    assert producer.flush(60) == 0
+    plan = attrs.evolve(plan, target_topic=named)
+    forward_ranges.run(plan, [OffsetRange(plan.job, number, 0, 20, 100) for number in range(3)])
+    for partition in range(3):
+        found = [each.key() for each in target(plan, partition)]
+        assert found == [f"key {number}".encode() for number in range(partition, 60, 3)]
+
+
+def target(plan: TaskPlan, partition: int = 0) -> list[Any]:
     """Return the records of the target topic."""
     consumer = Consumer({**plan.consumer, "group.id": "reader", "enable.partition.eof": True})
-    consumer.assign([TopicPartition(str(plan.target_topic), 0, 0)])
+    consumer.assign([TopicPartition(str(plan.target_topic), partition, 0)])
     found: list[Any] = []
     while (message := consumer.poll(60)) is not None:
         if message.error() is not None:

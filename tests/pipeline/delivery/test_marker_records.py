@@ -1,4 +1,4 @@
-"""Markers in the epochs topic, against a node."""
+"""Markers in the topic JOB-epochs, against a node."""
 
 import time
 
@@ -9,16 +9,16 @@ from confluent_kafka.cimpl import NewTopic
 
 from barnabas.pipeline.delivery.driver import group_offsets
 from barnabas.pipeline.delivery.driver.group_offsets import GroupOffsetsError
-from barnabas.pipeline.delivery.epochs import epochs_removal, marker_records
-from barnabas.pipeline.delivery.epochs.epoch_markers import Marker
-from barnabas.pipeline.delivery.epochs.marker_records import MarkerRecord, decode, newest
+from barnabas.pipeline.delivery.micro_batches import marker_records, micro_batch_removal
+from barnabas.pipeline.delivery.micro_batches.marker_records import MarkerRecord, decode, newest
+from barnabas.pipeline.delivery.micro_batches.micro_batch_markers import Marker
 from barnabas.pipeline.delivery.plan.kafka_properties import for_librdkafka
 from barnabas.pipeline.delivery.writing.transactional_producer import committed, offset_reader
 from barnabas.testing import Node
 
 
-def record(epoch: int) -> MarkerRecord:
-    return MarkerRecord(Marker(epoch + 1, "query", f"digest-{epoch}"), {"t": "id"})
+def record(batch: int) -> MarkerRecord:
+    return MarkerRecord(Marker(batch + 1, "query", f"digest-{batch}"), {"t": "id"})
 
 
 def create(node: Node, topic: str, partitions: int = 2) -> AdminClient:
@@ -28,13 +28,13 @@ def create(node: Node, topic: str, partitions: int = 2) -> AdminClient:
     return admin
 
 
-def write(node: Node, topic: str, epochs: range, aborted: int = 0) -> None:
+def write(node: Node, topic: str, batches: range, aborted: int = 0) -> None:
     """Write markers to partition 1, each in a transaction, and then transactions that abort."""
     producer = Producer({"bootstrap.servers": node.bootstrap, "transactional.id": topic})
     producer.init_transactions(30)
-    for epoch in epochs:
+    for batch in batches:
         producer.begin_transaction()
-        producer.produce(topic, record(epoch).encode(), b"1", 1)
+        producer.produce(topic, record(batch).encode(), b"1", 1)
         producer.commit_transaction(30)
     for _ in range(aborted):
         producer.begin_transaction()
@@ -67,7 +67,7 @@ def test_forget_removes_markers_offsets_and_checkpoint(node: Node, tmp_path) -> 
     reader.commit(offsets=[TopicPartition("counts-source", 0, 5)], asynchronous=False)
     (tmp_path / "counts" / "offsets").mkdir(parents=True)
     for _ in range(2):  # a second time there is nothing to remove
-        epochs_removal.forget("counts", "counts", properties, str(tmp_path / "counts"))
+        micro_batch_removal.forget("counts", "counts", properties, str(tmp_path / "counts"))
     assert list((tmp_path / "counts").iterdir()) == []
     assert "counts-epochs" not in admin.list_topics(timeout=60).topics
     assert committed(reader, [("counts-source", 0)])[0].offset < 0
@@ -78,7 +78,7 @@ def test_forget_keeps_a_topic_that_has_no_markers(node: Node) -> None:
     producer = Producer({"bootstrap.servers": node.bootstrap})
     producer.produce("orders-epochs", b'{"order":1}')
     producer.flush(30)
-    epochs_removal.forget("orders", "orders", {"bootstrap.servers": node.bootstrap}, None)
+    micro_batch_removal.forget("orders", "orders", {"bootstrap.servers": node.bootstrap}, None)
     assert "orders-epochs" in admin.list_topics(timeout=60).topics
 
 
@@ -89,7 +89,7 @@ def test_forget_without_a_broker_is_an_error_that_names_the_group(
     with Node() as gone:
         properties = for_librdkafka({"bootstrap.servers": gone.bootstrap})
     with pytest.raises(GroupOffsetsError, match=r"offsets of group orders .*0.5 s"):
-        epochs_removal.forget("orders", "orders", properties, None)
+        micro_batch_removal.forget("orders", "orders", properties, None)
 
 
 def test_forget_of_a_group_with_members_is_refused(node: Node) -> None:
@@ -101,5 +101,5 @@ def test_forget_of_a_group_with_members_is_refused(node: Node) -> None:
         assert time.monotonic() < deadline
         consumer.poll(0.1)
     with pytest.raises(GroupOffsetsError, match="NON_EMPTY_GROUP"):
-        epochs_removal.forget("busy", "busy", {"bootstrap.servers": node.bootstrap}, None)
+        micro_batch_removal.forget("busy", "busy", {"bootstrap.servers": node.bootstrap}, None)
     consumer.close()

@@ -5,9 +5,9 @@ from pathlib import Path
 import attrs
 import pytest
 
-from barnabas.pipeline.delivery.epochs import query_version
-from barnabas.pipeline.delivery.epochs.checkpoint_files import VERSION_FILE, CheckpointFiles
-from barnabas.pipeline.delivery.epochs.query_version import QueryVersion
+from barnabas.pipeline.delivery.micro_batches import query_version
+from barnabas.pipeline.delivery.micro_batches.checkpoint_files import VERSION_FILE, CheckpointFiles
+from barnabas.pipeline.delivery.micro_batches.query_version import QueryVersion
 from barnabas.pipeline.delivery.plan.job_plan import REBUILD
 from barnabas.pipeline.delivery.plan.task_failures import JobStartError
 
@@ -67,7 +67,7 @@ def test_version_with_another_state_is_refused_with_the_difference(
 
 def test_other_version_cannot_complete_an_epoch(files: CheckpointFiles) -> None:
     other = attrs.evolve(FIRST, digest="another")
-    with pytest.raises(JobStartError, match="epoch 7 is written in part, by another version"):
+    with pytest.raises(JobStartError, match="micro-batch 7 is written in part, by another version"):
         query_version.check(files, other, is_partly_written=True)
     assert stored(files) == FIRST
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barnabas.pipeline.connect.config_types import ConfigValueError
 from barnabas.pipeline.data.connect_errors import ConnectError, DataError, RetriableError
+from barnabas.pipeline.definitions.config_types import ConfigValueError
 from barnabas.pipeline.delivery.plan.job_plan import RecordPosition
 from barnabas.pipeline.delivery.plan.task_failures import TaskFailureError, from_text
 from barnabas.pipeline.delivery.writing.produced_records import connector_errors

@@ -10,7 +10,7 @@ from barnabas.client.admin_calls import create_topic
 from barnabas.pipeline.delivery.driver import group_offsets
 from barnabas.pipeline.delivery.driver.group_offsets import GroupOffsets, GroupOffsetsError
 from barnabas.testing import Node
-from tests.pipeline.jobs.live_runner import LiveRunner, eventually, live_runner
+from tests.pipeline.runner.live_runner import LiveRunner, eventually, live_runner
 
 
 @pytest.fixture(scope="module")

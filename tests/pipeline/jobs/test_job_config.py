@@ -3,9 +3,9 @@
 import pytest
 
 from barnabas.pipeline.connect.config_providers import ConfigProviders, ProviderLimits
-from barnabas.pipeline.connect.config_types import ConfigValueError
 from barnabas.pipeline.connect.plugin_registry import CONNECTORS, plugin_registry
 from barnabas.pipeline.connect.rest_errors import ConnectRestError
+from barnabas.pipeline.definitions.config_types import ConfigValueError
 from barnabas.pipeline.delivery.plan.job_plan import Guarantee, JobKind, JobPlan, OnTrim
 from barnabas.pipeline.jobs.job_config import RunnerDefaults, job_plan
 from barnabas.pipeline.jobs.job_planning import JobPlanner, JobSpec

@@ -2,7 +2,7 @@
 
 import pytest
 
-from barnabas.pipeline.connect.config_types import ConfigValueError
+from barnabas.pipeline.definitions.config_types import ConfigValueError
 from barnabas.pipeline.jobs.job_topics import TopicCreation, creation_of
 
 PROPERTIES = {

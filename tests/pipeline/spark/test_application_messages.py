@@ -25,7 +25,7 @@ from barnabas.pipeline.spark.application_messages import (
     encode_state,
 )
 from barnabas.pipeline.spark.session import SessionSettings
-from tests.pipeline.jobs.fake_engine import FakeJob
+from tests.pipeline.runner.fake_engine import FakeJob
 
 TEXTS = st.dictionaries(st.text(max_size=5), st.text(max_size=5), max_size=3)
 PLANS = st.builds(

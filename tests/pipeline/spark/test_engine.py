@@ -8,7 +8,7 @@ from barnabas.pipeline.delivery.plan.job_plan import JobKind, JobPlan
 from barnabas.pipeline.spark import own_application
 from barnabas.pipeline.spark.engine import Engine
 from barnabas.pipeline.spark.session import SessionSettings
-from tests.pipeline.jobs.fake_engine import FakeJob
+from tests.pipeline.runner.fake_engine import FakeJob
 
 
 class EndedSession:

@@ -8,7 +8,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from barnabas import streams as ks
-from barnabas.pipeline.streams.views.view_store import ViewStoreError
+from barnabas.pipeline.views.view_store import ViewStoreError
 from barnabas.testing import Node
 
 

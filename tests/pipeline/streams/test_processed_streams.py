@@ -17,7 +17,7 @@ from barnabas.pipeline.streams.processed_streams import (
     Record,
     RecordProcessor,
 )
-from barnabas.pipeline.streams.views.view_codecs import CODECS
+from barnabas.pipeline.views.view_codecs import CODECS
 from tests.pipeline.streams.kernels.kernel_runs import run
 
 

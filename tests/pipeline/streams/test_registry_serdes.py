@@ -16,13 +16,13 @@ pytest.importorskip("pyarrow")
 pytest.importorskip("google.protobuf")
 pytest.importorskip("jsonschema")
 
-from barnabas.pipeline.connect.registry_client import RegisteredSchema
 from barnabas.pipeline.data import connect_schema as s
 from barnabas.pipeline.data.connect_errors import DataError
 from barnabas.pipeline.data.connect_schema import Schema, Struct
 from barnabas.pipeline.data.converters.json_schema_converter import JsonSchemaConverter
 from barnabas.pipeline.data.converters.protobuf_converter import ProtobufConverter
 from barnabas.pipeline.data.java_values import EpochMillis
+from barnabas.pipeline.data.registered_schemas import RegisteredSchema
 from barnabas.pipeline.delivery.plan.task_failures import TaskFailureError
 from barnabas.pipeline.delivery.rows.spark_columns import ROWS, fitting, spark_type
 from barnabas.pipeline.streams import registry_serdes

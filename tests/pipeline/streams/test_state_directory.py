@@ -36,6 +36,31 @@ def test_lock_keeps_checkpoints_and_removes_scratch_files(tmp_path: Path) -> Non
     state.release()
 
 
+def test_state_at_a_uri_has_its_checkpoints_there_and_its_files_on_this_host(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+    state = StateDirectory.of("app", "s3a://bucket/state/")
+    assert state.checkpoint("query") == "s3a://bucket/state/checkpoints/query"
+    assert state.checkpoints == "s3a://bucket/state/checkpoints"
+    state.lock()
+    assert state.work.is_relative_to(default_root() / "app")
+    assert state.views.is_relative_to(default_root() / "app")
+    assert [path.name for path in tmp_path.iterdir()] == ["home"]
+    state.release()
+
+
+@pytest.mark.parametrize("given", ["file:///var/my%20app", "file:/var/my%20app", "/var/my app"])
+def test_state_of_a_local_uri_is_its_path(given: str) -> None:
+    assert StateDirectory.of("app", given).views == Path("/var/my app/views")
+
+
+@pytest.mark.parametrize("given", ["s3a:", "state/a:b", "C:app"])
+def test_state_with_a_colon_that_is_not_a_uri_is_a_path(given: str) -> None:
+    assert StateDirectory.of("app", given).views == Path(given) / "views"
+
+
 @pytest.mark.parametrize("name", ["", ".", "..", "a/b", "a b", "ä", "x" * 201])
 def test_name_that_cannot_name_files_and_groups_is_refused(name: str) -> None:
     with pytest.raises(ValueError, match="not a valid name"):

@@ -100,7 +100,7 @@ _SINKS: Final = {
     ),
     "barnabas.SparkSink": f"{_CONNECTORS}.spark_sink:SparkSinkConnector",
     "barnabas.TopicCopyConnector": "barnabas.pipeline.jobs.topic_copy:TopicCopyConnector",
-    "barnabas.ViewConnector": "barnabas.pipeline.streams.views.view_connector:ViewConnector",
+    "barnabas.ViewConnector": "barnabas.pipeline.views.view_connector:ViewConnector",
 }
 
 BUILTIN_PLUGINS: Final[tuple[Plugin, ...]] = (

@@ -19,7 +19,7 @@ from typing import Final
 import attrs
 
 from barnabas.config import ConfigError, properties_file
-from barnabas.pipeline.connect.config_types import ConfigValueError
+from barnabas.pipeline.definitions.config_types import ConfigValueError
 
 REFERENCE: Final = re.compile(r"\$\{([^}]*?):(([^}]*?):)?([^}]*?)\}")
 """Provider, path and key, as Kafka's ConfigTransformer reads them."""

@@ -6,7 +6,14 @@ Names, types, defaults, order and groups are those of Apache Kafka 4.3.
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from barnabas.pipeline.connect.config_def import (
+from barnabas.pipeline.connect.kind_definitions import engine_keys, sink_keys, source_keys
+from barnabas.pipeline.connect.plugin_registry import (
+    CONNECTORS,
+    PluginKind,
+    PluginNotFoundError,
+    PluginRegistry,
+)
+from barnabas.pipeline.definitions.config_def import (
     NO_DEFAULT,
     ConfigDef,
     ConfigKey,
@@ -16,19 +23,12 @@ from barnabas.pipeline.connect.config_def import (
     Visibility,
     Width,
 )
-from barnabas.pipeline.connect.config_types import ConfigType, ConfigValueError, ParsedValue
-from barnabas.pipeline.connect.config_validators import (
+from barnabas.pipeline.definitions.config_types import ConfigType, ConfigValueError, ParsedValue
+from barnabas.pipeline.definitions.config_validators import (
     InRange,
     OneOf,
     clean_name,
     distinct_aliases,
-)
-from barnabas.pipeline.connect.kind_definitions import engine_keys, sink_keys, source_keys
-from barnabas.pipeline.connect.plugin_registry import (
-    CONNECTORS,
-    PluginKind,
-    PluginNotFoundError,
-    PluginRegistry,
 )
 
 COMMON: Final = "Common"

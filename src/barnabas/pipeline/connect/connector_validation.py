@@ -12,21 +12,6 @@ from typing import Any, Final
 
 import attrs
 
-from barnabas.pipeline.connect.config_def import (
-    NO_DEFAULT,
-    ConfigDef,
-    ConfigKey,
-    ConfigValue,
-    Importance,
-    Width,
-)
-from barnabas.pipeline.connect.config_types import (
-    ConfigType,
-    ConfigValueError,
-    ParsedValue,
-    java_text,
-    parse_value,
-)
 from barnabas.pipeline.connect.connector_definitions import (
     PREDICATES,
     TRANSFORMS,
@@ -44,6 +29,21 @@ from barnabas.pipeline.connect.plugin_registry import (
 from barnabas.pipeline.connect.rest_errors import bad_request
 from barnabas.pipeline.connect.secret_masking import masked
 from barnabas.pipeline.connect.unused_properties import unused_properties
+from barnabas.pipeline.definitions.config_def import (
+    NO_DEFAULT,
+    ConfigDef,
+    ConfigKey,
+    ConfigValue,
+    Importance,
+    Width,
+)
+from barnabas.pipeline.definitions.config_types import (
+    ConfigType,
+    ConfigValueError,
+    ParsedValue,
+    java_text,
+    parse_value,
+)
 
 Properties = Mapping[str, str | None]
 

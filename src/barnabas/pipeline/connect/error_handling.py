@@ -17,9 +17,6 @@ from typing import Any, Final
 
 import attrs
 
-from barnabas.pipeline.connect.config_def import ConfigDef, ConfigKey, Importance
-from barnabas.pipeline.connect.config_types import ConfigType, ParsedValue
-from barnabas.pipeline.connect.config_validators import InRange, OneOf
 from barnabas.pipeline.data.connect_errors import ConnectError, DataError, java_class_of
 from barnabas.pipeline.data.java_text import connect_text, plain_text
 from barnabas.pipeline.data.records import (
@@ -29,6 +26,9 @@ from barnabas.pipeline.data.records import (
     RawRecord,
     SourceRecord,
 )
+from barnabas.pipeline.definitions.config_def import ConfigDef, ConfigKey, Importance
+from barnabas.pipeline.definitions.config_types import ConfigType, ParsedValue
+from barnabas.pipeline.definitions.config_validators import InRange, OneOf
 
 _logger: Final = logging.getLogger("barnabas.pipeline")
 

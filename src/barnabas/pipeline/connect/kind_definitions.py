@@ -6,9 +6,9 @@ Connect ignores the third.
 
 from typing import Any, Final
 
-from barnabas.pipeline.connect.config_def import ConfigKey, Importance, Validator, Width
-from barnabas.pipeline.connect.config_types import ConfigType, ParsedValue
-from barnabas.pipeline.connect.config_validators import (
+from barnabas.pipeline.definitions.config_def import ConfigKey, Importance, Validator, Width
+from barnabas.pipeline.definitions.config_types import ConfigType, ParsedValue
+from barnabas.pipeline.definitions.config_validators import (
     InRange,
     OneOf,
     distinct_aliases,

@@ -17,9 +17,9 @@ import attrs
 from barnabas.pipeline.data.records import ConnectRecord, ConnectValue, SinkRecord, SourceRecord
 
 if TYPE_CHECKING:
-    from barnabas.pipeline.connect.config_def import ConfigDef
-    from barnabas.pipeline.connect.config_types import ParsedValue
     from barnabas.pipeline.data.connect_schema import Schema
+    from barnabas.pipeline.definitions.config_def import ConfigDef
+    from barnabas.pipeline.definitions.config_types import ParsedValue
 
 Properties: TypeAlias = Mapping[str, str]
 

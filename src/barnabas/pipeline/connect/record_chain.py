@@ -16,7 +16,6 @@ from typing import Any, Final, TypeVar
 
 import attrs
 
-from barnabas.pipeline.connect.config_types import ConfigValueError
 from barnabas.pipeline.connect.error_handling import RecordFailureError, RetryPolicy, Stage
 from barnabas.pipeline.connect.plugin_api import (
     Converter,
@@ -31,6 +30,7 @@ from barnabas.pipeline.connect.plugin_registry import (
     plugin_registry,
 )
 from barnabas.pipeline.data.connect_errors import DataError, RetriableError
+from barnabas.pipeline.data.converters.registry_base import RegistryConverter
 from barnabas.pipeline.data.records import (
     ConnectRecord,
     Header,
@@ -40,6 +40,7 @@ from barnabas.pipeline.data.records import (
     SinkRecord,
     SourceRecord,
 )
+from barnabas.pipeline.definitions.config_types import ConfigValueError
 
 DEFAULT_CONVERTER: Final = "org.apache.kafka.connect.json.JsonConverter"
 DEFAULT_HEADER_CONVERTER: Final = "org.apache.kafka.connect.storage.SimpleHeaderConverter"
@@ -293,6 +294,14 @@ def build_converter(props: Mapping[str, str], side: str, registry: PluginRegistr
     return _ChainBuilder(props, registry).converter(side)
 
 
+def _give_registry(converter: object) -> None:
+    """Have a converter with a schema registry call it: converters make no connections."""
+    if isinstance(converter, RegistryConverter):
+        from barnabas.pipeline.connect.registry_client import open_registry
+
+        converter.open_lookup = open_registry
+
+
 class _ChainBuilder:
     def __init__(self, props: Mapping[str, str], registry: PluginRegistry) -> None:
         self._props = props
@@ -301,6 +310,7 @@ class _ChainBuilder:
     def converter(self, side: str) -> Converter:
         name = f"{side}.converter"
         converter: Converter = self._plugin(name, PluginKind.CONVERTER, DEFAULT_CONVERTER)
+        _give_registry(converter)
         converter.configure(self._under(f"{name}."), is_key=side == "key")
         return converter
 
@@ -309,6 +319,7 @@ class _ChainBuilder:
         converter: HeaderConverter = self._plugin(
             name, PluginKind.HEADER_CONVERTER, DEFAULT_HEADER_CONVERTER
         )
+        _give_registry(converter)
         converter.configure_headers(self._under(f"{name}."))
         return converter
 

@@ -5,42 +5,22 @@ never change. Failures that may pass raise RetriableError, refusals DataError.
 """
 
 import base64
-import json
+import functools
 import ssl
-import urllib.error
 import urllib.parse
-import urllib.request
 from collections.abc import Mapping
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
-import attrs
-
+from barnabas.http_failures import reason_of
 from barnabas.pipeline.data.connect_errors import DataError, RetriableError
+from barnabas.pipeline.data.registered_schemas import RegisteredSchema, SchemaLookup
+
+if TYPE_CHECKING:
+    import httpx
 
 _TIMEOUT_S: Final = 10.0
 _CONTENT_TYPE: Final = "application/vnd.schemaregistry.v1+json"
 _PASSING: Final = frozenset({408, 429, 500, 502, 503, 504})
-
-
-@attrs.frozen
-class RegisteredSchema:
-    """A schema as the registry has it; references are (name, text), dependencies first."""
-
-    schema_type: str
-    text: str
-    references: tuple[tuple[str, str], ...] = ()
-
-
-class SchemaLookup(Protocol):
-    """The calls of a registry that a converter makes."""
-
-    def schema_of(self, schema_id: int) -> RegisteredSchema:
-        """Return the schema of an id. Raises DataError, RetriableError."""
-        ...
-
-    def id_of(self, subject: str, schema: RegisteredSchema, *, registers: bool) -> int:
-        """Return the id of a schema in a subject; register it if needed and allowed."""
-        ...
 
 
 class RegistryClient:
@@ -100,22 +80,35 @@ class RegistryClient:
             found[name] = str(referred["schema"])
 
     def _call(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
-        failure: Exception | None = None
+        import httpx
+
+        failure = ""
         for url in self._urls:
-            data = None if body is None else json.dumps(body).encode()
-            request = urllib.request.Request(url + path, data, self._headers, method=method)
             try:
-                with urllib.request.urlopen(
-                    request, timeout=_TIMEOUT_S, context=_context(url)
-                ) as response:
-                    return json.loads(response.read())
-            except urllib.error.HTTPError as error:
-                if error.code not in _PASSING:
-                    raise DataError(_reason(error)) from error
-                failure = error
-            except (OSError, ValueError) as error:
-                failure = error
-        raise RetriableError(f"the schema registry does not answer: {failure}") from failure
+                with httpx.Client(
+                    headers=self._headers,
+                    timeout=_TIMEOUT_S,
+                    follow_redirects=True,
+                    verify=_trust(),
+                ) as client:
+                    response = client.request(method, url + path, json=body)
+                if response.is_success:
+                    return response.json()
+                if response.status_code not in _PASSING:
+                    raise DataError(_refusal(response))
+                failure = f"{url}: it answered {response.status_code} {response.reason_phrase}"
+            except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError) as error:
+                failure = f"{url}: {reason_of(error)}"
+        raise RetriableError(
+            f"the schema registry does not answer at {failure}; check schema.registry.url, and "
+            "that the registry runs"
+        )
+
+
+@functools.cache
+def _trust() -> ssl.SSLContext:
+    """Return the certificates of authorities that the system trusts."""
+    return ssl.create_default_context()
 
 
 def _split(url: str) -> tuple[str, str]:
@@ -125,16 +118,12 @@ def _split(url: str) -> tuple[str, str]:
     return scheme + separator + host, urllib.parse.unquote(credentials) if at else ""
 
 
-def _context(url: str) -> ssl.SSLContext | None:
-    return ssl.create_default_context() if url.startswith("https:") else None
-
-
-def _reason(error: urllib.error.HTTPError) -> str:
+def _refusal(response: "httpx.Response") -> str:
     try:
-        answer: Any = json.loads(error.read())
+        answer: Any = response.json()
         return f"{answer['message']}; error code: {answer['error_code']}"
-    except (ValueError, KeyError, TypeError, OSError):
-        return f"the schema registry answered {error.code}"
+    except (ValueError, KeyError, TypeError):
+        return f"the schema registry answered {response.status_code}"
 
 
 def open_registry(props: Mapping[str, str]) -> SchemaLookup:

@@ -8,8 +8,8 @@ kind.
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from barnabas.pipeline.connect.config_types import ConfigValueError
 from barnabas.pipeline.connect.plugin_registry import PluginKind
+from barnabas.pipeline.definitions.config_types import ConfigValueError
 
 DELIVERY: Final = "delivery"
 ON_TRIM: Final = "on.trim"

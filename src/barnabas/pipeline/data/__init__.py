@@ -10,6 +10,8 @@ How data passes: a converter turns bytes into a schema and a value, a transforma
     records            records on their way through a job, and headers
     connect_errors     errors with the names of Java's classes
     connect_schema     schemas and structs
+    registered_schemas schemas as a registry has them, and how a converter calls one
+    key_partitioner    the partition that Java's producer chooses for a key
     java_values        values that Python lacks: narrow numbers, points in time
     converters         bytes to data and back
     transforms         Connect's single message transformations

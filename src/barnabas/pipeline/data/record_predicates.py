@@ -2,9 +2,6 @@
 
 from collections.abc import Mapping
 
-from barnabas.pipeline.connect.config_def import ConfigDef, Importance
-from barnabas.pipeline.connect.config_types import ConfigType, ParsedValue
-from barnabas.pipeline.connect.config_validators import AllOf, non_empty
 from barnabas.pipeline.data.java_regex import compile_java_regex
 from barnabas.pipeline.data.records import ConnectRecord
 from barnabas.pipeline.data.transforms.transform_base import (
@@ -12,6 +9,9 @@ from barnabas.pipeline.data.transforms.transform_base import (
     java_regex,
     property_of,
 )
+from barnabas.pipeline.definitions.config_def import ConfigDef, Importance
+from barnabas.pipeline.definitions.config_types import ConfigType, ParsedValue
+from barnabas.pipeline.definitions.config_validators import AllOf, non_empty
 
 _TOPICS_MAX = 1000
 

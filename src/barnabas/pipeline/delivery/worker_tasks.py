@@ -3,14 +3,14 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from barnabas.pipeline.delivery.epochs import epoch_tasks
-from barnabas.pipeline.delivery.epochs.epoch_tasks import EpochPlan
 from barnabas.pipeline.delivery.forward import forward_ranges, forward_rows
 from barnabas.pipeline.delivery.forward.forward_ranges import ForwardResult
 from barnabas.pipeline.delivery.lake import lake_rows
 from barnabas.pipeline.delivery.lake import source_rows as row_sources
 from barnabas.pipeline.delivery.lake.lake_rows import LakePlan
 from barnabas.pipeline.delivery.lake.source_rows import RowsPlan
+from barnabas.pipeline.delivery.micro_batches import micro_batch_tasks
+from barnabas.pipeline.delivery.micro_batches.micro_batch_tasks import MicroBatchPlan
 from barnabas.pipeline.delivery.plan.offset_ranges import OffsetRange
 from barnabas.pipeline.delivery.plan.worker_plan import TaskPlan
 from barnabas.pipeline.delivery.rows.frame_rows import frame_runs
@@ -31,9 +31,9 @@ def forward_frame(plan: TaskPlan, batches: Iterator[Any]) -> Iterator[Any]:
     yield from forward_rows.run(plan, (run for batch in batches for run in frame_runs(batch)))
 
 
-def epoch(plan: EpochPlan, batches: Iterator[Any]) -> Iterator[Any]:
+def micro_batch(plan: MicroBatchPlan, batches: Iterator[Any]) -> Iterator[Any]:
     """Write the rows of a shuffle partition in one transaction; yield one row of figures."""
-    yield epoch_tasks.run(plan, batches).as_batch()
+    yield micro_batch_tasks.run(plan, batches).as_batch()
 
 
 def lake(plan: LakePlan, batches: Iterator[Any]) -> Iterator[Any]:
@@ -42,7 +42,7 @@ def lake(plan: LakePlan, batches: Iterator[Any]) -> Iterator[Any]:
 
 
 def source_rows(plan: RowsPlan, batches: Iterator[Any]) -> Iterator[Any]:
-    """Yield the records of a Spark source's rows, for the tasks that write an epoch."""
+    """Yield the records of a Spark source's rows, for the tasks that write a micro-batch."""
     yield from row_sources.run(plan, batches)
 
 

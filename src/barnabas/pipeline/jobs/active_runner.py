@@ -44,8 +44,8 @@ from barnabas.pipeline.jobs.offset_keeper import keep_offsets
 from barnabas.pipeline.jobs.runner_store import RunnerStore
 from barnabas.pipeline.jobs.running_engine import JobEngine
 from barnabas.pipeline.jobs.source_topics import SourceTopics
-from barnabas.pipeline.streams.views.live_view import LiveView
-from barnabas.pipeline.streams.views.view_job import ViewJob
+from barnabas.pipeline.views.live_view import LiveView
+from barnabas.pipeline.views.view_job import ViewJob
 
 logger = logging.getLogger(__name__)
 
@@ -103,6 +103,8 @@ class ActiveRunner:
         self._statuses = statuses
         self._topics = topics
         self._runs: dict[str, _Run] = {}
+        self._described: dict[str, JobSpec] = {}
+        """The jobs whose tasks were written while they waited for the engine."""
         self._generation = 0
         self._woken = trio.Event()
         self._engine_needed = trio.Event()
@@ -182,7 +184,33 @@ class ActiveRunner:
             self._carry_out(self.fleet.desire(wanted, trio.current_time()))
             if self.fleet.needs_engine:
                 self._engine_needed.set()
+            self._write_tasks_of_waiting()
             await changed.wait()
+
+    def _write_tasks_of_waiting(self) -> None:
+        """Write the tasks of new jobs that wait for the engine: requests see them at once."""
+        waiting: dict[str, JobSpec] = self.fleet.held_by_engine()
+        for name, spec in waiting.items():
+            if self._described.get(name) != spec:
+                self._nursery.start_soon(self._describe, spec)
+        self._described = waiting
+
+    async def _describe(self, spec: JobSpec) -> None:
+        """Write the tasks of a job that waits for the engine. What fails, fails when it starts."""
+        try:
+            planned = await trio.to_thread.run_sync(self._planner.plan, spec, 0)
+            entry = self._store.state.connectors.get(spec.name)
+            if entry is None or entry.config != spec.config:
+                return  # changed meanwhile
+            await self._write_tasks(planned)
+        except ConfigsWriteError as error:
+            if error.is_fenced:
+                raise
+            logger.debug("cannot write tasks job=%s error=%s", spec.name, text_of(error))
+        except Exception as error:
+            logger.debug("cannot plan job=%s", spec.name, exc_info=error)
+        else:
+            self._carry_out(self.fleet.tasks_known(spec.name, trio.current_time()))
 
     async def _wake_in_time(self) -> None:
         while True:

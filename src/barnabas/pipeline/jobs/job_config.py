@@ -10,10 +10,10 @@ from typing import Final
 
 import attrs
 
-from barnabas.pipeline.connect.config_def import ConfigDef
-from barnabas.pipeline.connect.config_types import ConfigValueError, ParsedValue
 from barnabas.pipeline.connect.kind_definitions import engine_keys, sink_keys, source_keys
 from barnabas.pipeline.connect.plugin_registry import Plugin, PluginKind
+from barnabas.pipeline.definitions.config_def import ConfigDef
+from barnabas.pipeline.definitions.config_types import ConfigValueError, ParsedValue
 from barnabas.pipeline.delivery.plan.job_plan import Guarantee, JobKind, JobPlan, OnTrim
 from barnabas.pipeline.delivery.plan.worker_plan import TRANSACTION_TIMEOUT_MS
 

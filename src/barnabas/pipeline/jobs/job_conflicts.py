@@ -9,10 +9,10 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from barnabas.pipeline.connect.config_types import ConfigType, ConfigValueError, parse_value
 from barnabas.pipeline.connect.connector_validation import find_connector
 from barnabas.pipeline.connect.plugin_registry import PluginRegistry
 from barnabas.pipeline.connect.rest_errors import ConnectRestError
+from barnabas.pipeline.definitions.config_types import ConfigType, ConfigValueError, parse_value
 from barnabas.pipeline.delivery.plan.job_plan import JobKind
 from barnabas.pipeline.jobs.job_config import TARGET_TOPIC, group_of, job_kind
 

@@ -3,9 +3,9 @@
 import traceback
 
 from barnabas.config import ConfigError
-from barnabas.pipeline.connect.config_types import ConfigValueError
 from barnabas.pipeline.connect.rest_errors import ConnectRestError
 from barnabas.pipeline.data.connect_errors import ConnectError, RetriableError
+from barnabas.pipeline.definitions.config_types import ConfigValueError
 from barnabas.pipeline.delivery.plan.job_plan import JobFailure
 from barnabas.pipeline.delivery.plan.task_failures import JobStartError
 from barnabas.pipeline.jobs.core.job_supervision import Failure

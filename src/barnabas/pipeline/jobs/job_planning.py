@@ -11,11 +11,11 @@ from typing import Final
 import attrs
 
 from barnabas.pipeline.connect.config_providers import ConfigProviders, has_reference
-from barnabas.pipeline.connect.config_types import ConfigValueError
 from barnabas.pipeline.connect.connector_definitions import TASKS_MAX_DEFAULT
 from barnabas.pipeline.connect.connector_validation import find_connector
 from barnabas.pipeline.connect.plugin_registry import Plugin, PluginKind, PluginRegistry
 from barnabas.pipeline.connect.rest_errors import ConnectRestError
+from barnabas.pipeline.definitions.config_types import ConfigValueError
 from barnabas.pipeline.delivery.plan.job_plan import JobKind, JobPlan
 from barnabas.pipeline.jobs.job_config import (
     ISOLATION,

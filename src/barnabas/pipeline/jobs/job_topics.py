@@ -16,7 +16,7 @@ import attrs
 
 from barnabas.client import KafkaClient
 from barnabas.client.admin_calls import create_topic
-from barnabas.pipeline.connect.config_types import ConfigValueError
+from barnabas.pipeline.definitions.config_types import ConfigValueError
 from barnabas.pipeline.delivery.plan.job_plan import JobPlan
 from barnabas.protocol.errors import ErrorCode, KafkaError, error_code
 from barnabas.protocol.messages.metadata import MetadataRequest, MetadataResponse

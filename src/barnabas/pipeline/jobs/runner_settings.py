@@ -15,11 +15,11 @@ import attrs
 
 from barnabas.client.client_config import ClientConfig
 from barnabas.config import ConfigError, properties_file
-from barnabas.pipeline.connect.config_def import ConfigDef, ConfigKey, Importance
 from barnabas.pipeline.connect.config_providers import ProviderLimits
-from barnabas.pipeline.connect.config_types import ConfigType, ConfigValueError, ParsedValue
-from barnabas.pipeline.connect.config_validators import InRange, OneOf, clean_name
 from barnabas.pipeline.connect.connectors.spark_sink import TABLE_FORMATS
+from barnabas.pipeline.definitions.config_def import ConfigDef, ConfigKey, Importance
+from barnabas.pipeline.definitions.config_types import ConfigType, ConfigValueError, ParsedValue
+from barnabas.pipeline.definitions.config_validators import InRange, OneOf, clean_name
 from barnabas.pipeline.jobs.core.job_supervision import RestartPolicy
 from barnabas.pipeline.jobs.job_config import RunnerDefaults
 

@@ -15,7 +15,7 @@ from barnabas.client.admin_calls import (
     describe_topic,
     list_offset,
 )
-from barnabas.pipeline.jobs.core.key_partitioner import partition_of
+from barnabas.pipeline.data.key_partitioner import partition_of
 from barnabas.pipeline.jobs.runner_settings import StorageTopic
 from barnabas.protocol.batches.record_decoding import Record
 from barnabas.protocol.errors import ErrorCode, KafkaError

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 from barnabas import __version__
-from barnabas.pipeline.connect.config_def import ConfigDef, ConfigKey, Importance, Width
-from barnabas.pipeline.connect.config_types import ConfigType
 from barnabas.pipeline.connect.unused_properties import NO_SLICES, SLICE
+from barnabas.pipeline.definitions.config_def import ConfigDef, ConfigKey, Importance, Width
+from barnabas.pipeline.definitions.config_types import ConfigType
 from barnabas.pipeline.jobs.job_config import TARGET_TOPIC
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from barnabas.pipeline.delivery.driver.spark_library import SparkSession
-from barnabas.pipeline.delivery.epochs.checkpoint_files import checkpoint_of
+from barnabas.pipeline.delivery.micro_batches.checkpoint_files import checkpoint_of
 from barnabas.pipeline.delivery.plan.job_plan import JobKind, JobPlan, RunningJob
 from barnabas.pipeline.spark.session import SessionSettings, SparkProcess
 
@@ -82,10 +82,10 @@ class Engine:
 
         Raises KafkaException, GroupOffsetsError, TimeoutError, OSError.
         """
-        from barnabas.pipeline.delivery.epochs import epochs_removal
+        from barnabas.pipeline.delivery.micro_batches import micro_batch_removal
 
         place = checkpoint or self.checkpoint_of(job)
-        epochs_removal.forget(job, group_id, properties, place)
+        micro_batch_removal.forget(job, group_id, properties, place)
 
     def start_job(self, plan: JobPlan) -> RunningJob:
         """Start a job.
@@ -97,7 +97,7 @@ class Engine:
         from barnabas.pipeline.delivery.lake import lake_job, row_source_job
         from barnabas.pipeline.delivery.slices import slices_job
         from barnabas.pipeline.spark import own_application
-        from barnabas.pipeline.streams.views import view_job
+        from barnabas.pipeline.views import view_job
 
         job: RunningJob
         if plan.is_isolated:

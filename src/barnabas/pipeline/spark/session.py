@@ -77,7 +77,22 @@ class SessionSettings:
     @property
     def is_local(self) -> bool:
         """True when the executors are threads of the driver JVM."""
-        return self.master.startswith("local") and not self.master.startswith("local-cluster")
+        return is_local(self.master)
+
+
+def is_local(master: str) -> bool:
+    """True when the executors of a master are threads of the driver JVM."""
+    return master.startswith("local") and not master.startswith("local-cluster")
+
+
+def send_packages(session: SparkSession) -> None:
+    """Send barnabas, and what it needs, to the executors of a session that the caller has made.
+
+    A session of ours has the archive among its properties, which cannot be set later.
+    """
+    if not is_local(session.sparkContext.master):
+        packages = worker_environment.find_or_pack(cache_directory())
+        spark_internals.add_packages(session, packages, worker_environment.DIRECTORY)
 
 
 def check(settings: SessionSettings) -> None:

@@ -4,7 +4,7 @@ What lives here: the operators that Spark does not have, as kernels, and what th
 `barnabas.streams` is made of. What may not: HTTP, the state of jobs, transactions.
 
 How data passes: a topic is a DataFrame, an operator makes a DataFrame of a DataFrame, and a
-delivery writes the last one: forward, or epochs where there is state.
+delivery writes the last one: forward, or in micro-batches where there is state.
 
     stream_app          topics in, queries out, one Spark session; stream_queries watches them
     position_keeper     commits the positions of idle partitions again
@@ -16,7 +16,7 @@ delivery writes the last one: forward, or epochs where there is state.
     window_specs        windows as values
     output_frames       rows in the columns of the deliveries
     state_directory     checkpoints of an app
-    views               the rows of a table's topic in SQLite; serde_codecs: serdes of one value
+    serde_codecs        serdes of one value, for views
     test_driver         topologies for tests, without Kafka
     kernels             operators with state as pure functions, and the query that runs them
 """

@@ -8,8 +8,8 @@ from typing import Any, Final, cast
 
 import attrs
 
-from barnabas.pipeline.connect.registry_client import RegisteredSchema
 from barnabas.pipeline.data.connect_errors import DataError
+from barnabas.pipeline.data.registered_schemas import RegisteredSchema
 from barnabas.pipeline.delivery.driver.spark_library import pyspark
 from barnabas.pipeline.streams.registry_serdes import (
     RegistrySchemaError,

@@ -12,6 +12,7 @@ import attrs
 
 from barnabas.pipeline.delivery.driver.spark_library import DataFrame, pyspark
 from barnabas.pipeline.streams.folded_groups import COUNT, SUM, Fold, Folder, folded, sum_type
+from barnabas.pipeline.streams.folder_checks import MERGE, check_function, check_initial
 from barnabas.pipeline.streams.operator_errors import OperatorError
 from barnabas.pipeline.streams.record_table import Followed, Table
 from barnabas.pipeline.streams.serdes import Column, DataType, functions, spark_type
@@ -79,8 +80,9 @@ class GroupedStream:
     def reduce(self, function: Folder) -> Table:
         """Combine the values of each group: `function(aggregate, value)` returns the aggregate.
 
-        It runs in Python. Structs are dictionaries.
+        It runs in Python. Structs are dictionaries. Raises OperatorError.
         """
+        check_function("reduce()", "function", function)
         return self._folded(Fold(function), self.frame.schema[VALUE].dataType)
 
     def fold(
@@ -90,8 +92,12 @@ class GroupedStream:
 
         `function(aggregate, value)` returns the new aggregate, of the type `returns` (DDL). It runs
         in Python. Structs are dictionaries. Sessions need `merge(left, right)`, the aggregate of
-        two sessions that a record connects.
+        two sessions that a record connects. Raises OperatorError.
         """
+        check_initial("fold()", initial)
+        check_function("fold()", "function", function)
+        if merge is not None:
+            check_function("fold()", "merge", merge, MERGE)
         if self.windows is not None and self.windows.kind is WindowKind.SESSION and merge is None:
             raise OperatorError("fold() of sessions needs merge=")
         fold = Fold(function, initial, has_initial=True, merge=merge)

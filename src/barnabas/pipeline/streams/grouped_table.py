@@ -19,6 +19,7 @@ from barnabas.pipeline.streams.folded_groups import (
     regrouped,
     sum_type,
 )
+from barnabas.pipeline.streams.folder_checks import check_function, check_initial
 from barnabas.pipeline.streams.record_table import Table
 from barnabas.pipeline.streams.serdes import DataType, functions, spark_type
 from barnabas.pipeline.streams.stream_columns import VALUE, evaluated
@@ -49,7 +50,10 @@ class GroupedTable:
         """Combine the values of each group: both functions take (aggregate, value).
 
         `remove` undoes what `add` did with a value. Both run in Python. Structs are dictionaries.
+        Raises OperatorError.
         """
+        check_function("reduce()", "add", add)
+        check_function("reduce()", "remove", remove)
         kind = self.frame.schema[VALUE].dataType
         return self._folded(TableFold(Fold(add), remove), kind)
 
@@ -58,7 +62,11 @@ class GroupedTable:
 
         `add(aggregate, value)` and `remove(aggregate, value)` return the new aggregate, of the type
         `returns` (DDL); None deletes the group. Both run in Python. Structs are dictionaries.
+        Raises OperatorError.
         """
+        check_initial("fold()", initial)
+        check_function("fold()", "add", add)
+        check_function("fold()", "remove", remove)
         fold = TableFold(Fold(add, initial, has_initial=True), remove)
         return self._folded(fold, spark_type(returns))
 

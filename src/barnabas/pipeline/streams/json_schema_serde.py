@@ -12,7 +12,6 @@ from typing import Any, Final
 
 import attrs
 
-from barnabas.pipeline.connect.registry_client import RegisteredSchema
 from barnabas.pipeline.data.connect_schema import check_value
 from barnabas.pipeline.data.converters.json_schema_converter import json_parser, validator_of
 from barnabas.pipeline.data.converters.json_schema_readers import JsonSchemaReader
@@ -21,6 +20,7 @@ from barnabas.pipeline.data.converters.json_schema_values import (
     value_reader,
     value_writer,
 )
+from barnabas.pipeline.data.registered_schemas import RegisteredSchema
 from barnabas.pipeline.delivery.rows.spark_columns import (
     ROWS,
     Convert,

@@ -26,8 +26,8 @@ from barnabas.pipeline.streams.serde_codecs import codec_of
 from barnabas.pipeline.streams.serdes import Column, DataType, functions
 from barnabas.pipeline.streams.stream_columns import HEADERS, KEY, TIMESTAMP, VALUE
 from barnabas.pipeline.streams.user_functions import called
-from barnabas.pipeline.streams.views.live_view import Codec
 from barnabas.pipeline.streams.wall_clock import ticks
+from barnabas.pipeline.views.live_view import Codec
 
 _BINARY: Final = "binary"
 

@@ -11,12 +11,12 @@ from typing import Any, Final
 
 import attrs
 
-from barnabas.pipeline.connect.registry_client import RegisteredSchema
 from barnabas.pipeline.data.connect_errors import DataError
 from barnabas.pipeline.data.connect_schema import Schema, Type
 from barnabas.pipeline.data.converters.protobuf_files import ProtobufTypes, types_of_text
 from barnabas.pipeline.data.converters.protobuf_schemas import ProtobufStyle, SchemaReader
 from barnabas.pipeline.data.converters.protobuf_values import ValueReader, ValueWriter
+from barnabas.pipeline.data.registered_schemas import RegisteredSchema
 from barnabas.pipeline.delivery.rows.spark_columns import (
     ROWS,
     Convert,

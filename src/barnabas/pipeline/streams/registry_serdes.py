@@ -10,8 +10,9 @@ from typing import Any, ClassVar, Final
 
 import attrs
 
-from barnabas.pipeline.connect.registry_client import RegisteredSchema, RegistryClient
+from barnabas.pipeline.connect.registry_client import RegistryClient
 from barnabas.pipeline.data.connect_errors import ConnectError, DataError
+from barnabas.pipeline.data.registered_schemas import RegisteredSchema
 from barnabas.pipeline.delivery.driver.spark_library import pyspark
 from barnabas.pipeline.delivery.rows.spark_columns import SparkType
 from barnabas.pipeline.streams.python_serdes import decoder, encoder

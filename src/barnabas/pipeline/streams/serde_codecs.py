@@ -19,10 +19,10 @@ from barnabas.pipeline.streams.serdes import (
     String,
     Uuid,
 )
-from barnabas.pipeline.streams.views.live_view import Codec
-from barnabas.pipeline.streams.views.view_codecs import CODECS
-from barnabas.pipeline.streams.views.view_keys import KeyForm, ViewKeys
 from barnabas.pipeline.streams.window_specs import Window, WindowKind
+from barnabas.pipeline.views.live_view import Codec
+from barnabas.pipeline.views.view_codecs import CODECS
+from barnabas.pipeline.views.view_keys import KeyForm, ViewKeys
 
 _NAMES: dict[type[Serde], str] = {
     Bytes: "bytes",

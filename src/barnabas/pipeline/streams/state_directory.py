@@ -1,6 +1,8 @@
-"""The directory of an app on this host: checkpoints of queries with state, and scratch files.
+"""The state of an app: checkpoints of queries with state, views, and scratch files.
 
-One process uses it at a time: two drivers with one checkpoint would damage it.
+Checkpoints may be in a file system of Hadoop; Spark writes them. Views, scratch files and the lock
+are on this host. One process uses the state at a time: two drivers with one checkpoint would damage
+it.
 """
 
 import contextlib
@@ -8,10 +10,12 @@ import fcntl
 import os
 import re
 import shutil
+import urllib.parse
 from pathlib import Path
-from typing import Final, TextIO
+from typing import Final, Self, TextIO
 
 _NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,200}")
+_SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):/")
 
 
 class StateInUseError(Exception):
@@ -33,20 +37,37 @@ def check_name(name: str) -> None:
 
 
 class StateDirectory:
-    """The directory, locked while the app runs."""
+    """The directory of an app on this host, locked while the app runs.
 
-    def __init__(self, path: Path) -> None:
+    `remote` is the URI of the checkpoints when they are in another file system.
+    """
+
+    def __init__(self, path: Path, remote: str | None = None) -> None:
         self._path = path
+        self._remote = None if remote is None else remote.rstrip("/")
         self._lock: TextIO | None = None
+
+    @classmethod
+    def of(cls, name: str, state: str | Path | None) -> Self:
+        """Return the state of an app: a path, a URI, or None for the user's directory."""
+        own = default_root() / name
+        if state is None or isinstance(state, Path):
+            return cls(state or own)
+        scheme = _SCHEME.match(state)
+        if scheme is None:
+            return cls(Path(state))
+        if scheme[1].lower() == "file":
+            return cls(Path(urllib.parse.unquote(urllib.parse.urlsplit(state).path)))
+        return cls(own, state)
 
     def checkpoint(self, query: str) -> str:
         """Return the place of a query's checkpoint."""
-        return str(self._path / "checkpoints" / query)
+        return f"{self.checkpoints}/{query}"
 
     @property
     def checkpoints(self) -> str:
         """Return the directory of all checkpoints."""
-        return str(self._path / "checkpoints")
+        return f"{self._path if self._remote is None else self._remote}/checkpoints"
 
     @property
     def views(self) -> Path:

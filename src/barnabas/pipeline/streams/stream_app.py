@@ -19,13 +19,13 @@ from barnabas.config import ConfigError
 from barnabas.pipeline.delivery.driver import frame_sources
 from barnabas.pipeline.delivery.driver.cluster_state import ClusterState
 from barnabas.pipeline.delivery.driver.spark_library import DataFrame, SparkSession
-from barnabas.pipeline.delivery.epochs import epochs_job, epochs_removal
 from barnabas.pipeline.delivery.forward import frame_job
+from barnabas.pipeline.delivery.micro_batches import micro_batch_job, micro_batch_removal
 from barnabas.pipeline.delivery.plan import kafka_properties
 from barnabas.pipeline.delivery.plan.job_plan import Guarantee, JobKind, JobPlan, OnTrim, RunningJob
 from barnabas.pipeline.delivery.plan.task_failures import refused
 from barnabas.pipeline.spark.engine import Engine
-from barnabas.pipeline.spark.session import SessionSettings
+from barnabas.pipeline.spark.session import SessionSettings, send_packages
 from barnabas.pipeline.streams import output_frames, topic_reading
 from barnabas.pipeline.streams.known_topics import KnownTopics
 from barnabas.pipeline.streams.output_frames import Letters, OutputError, OutputSerdes
@@ -33,13 +33,13 @@ from barnabas.pipeline.streams.record_stream import Stream
 from barnabas.pipeline.streams.record_table import Table
 from barnabas.pipeline.streams.serde_codecs import codec_of, keys_of
 from barnabas.pipeline.streams.serdes import Bytes, Column, Serde, SerdeContext
-from barnabas.pipeline.streams.state_directory import StateDirectory, check_name, default_root
+from barnabas.pipeline.streams.state_directory import StateDirectory, check_name
 from barnabas.pipeline.streams.stream_columns import KEY, VALUE
 from barnabas.pipeline.streams.stream_queries import QueryWatcher, StreamQuery
 from barnabas.pipeline.streams.topic_reading import OnError, TopicInput
-from barnabas.pipeline.streams.views.app_views import AppViews
-from barnabas.pipeline.streams.views.live_view import LiveView, ViewSpec
 from barnabas.pipeline.streams.window_specs import Duration, Window, duration_ms
+from barnabas.pipeline.views.app_views import AppViews
+from barnabas.pipeline.views.live_view import LiveView, ViewSpec
 
 _POLL_S: Final = 0.2
 
@@ -67,9 +67,10 @@ class App:
 
     `properties` are those of all clients, with Java's or librdkafka's names (`security.protocol`,
     `sasl.*`, `ssl.*`). `state` is the directory of checkpoints, by default below
-    `~/.local/state/barnabas/streams`; it must survive a restart when a query has state. `spark` are
-    properties of Spark. `registry` is the address of a schema registry, for `Avro`, `Protobuf` and
-    `JsonSchema`.
+    `~/.local/state/barnabas/streams`; it must survive a restart when a query has state, and a
+    cluster needs one that its hosts share: a path, or a URI such as `hdfs://` or `s3a://`. `spark`
+    are properties of Spark. `registry` is the address of a schema registry, for `Avro`, `Protobuf`
+    and `JsonSchema`.
     """
 
     def __init__(
@@ -90,7 +91,7 @@ class App:
         self._bootstrap = bootstrap
         self._properties = dict(properties or {})
         self._transaction_timeout_ms = kafka_properties.transaction_timeout_ms(self._properties)
-        self._state = StateDirectory(Path(state) if state is not None else default_root() / name)
+        self._state = StateDirectory.of(name, state)
         self._registry = registry
         self._on_trim = OnTrim(on_trim)
         self._trigger_ms = trigger_ms
@@ -115,9 +116,11 @@ class App:
     def attach(cls, session: SparkSession, name: str, *args: Any, **options: Any) -> Self:
         """Return an app in a Spark session of the caller, with the arguments of `App`.
 
-        The session needs Spark's Kafka connector; `master` and `spark` have no meaning here.
+        The session needs Spark's Kafka connector; `master` and `spark` have no meaning here. On a
+        cluster, the executors get barnabas and the packages that it needs.
         """
         app = cls(name, *args, **options)
+        send_packages(session)
         app._session, app._engine = session, None
         return app
 
@@ -300,7 +303,7 @@ class App:
         self._state.lock()
         properties = kafka_properties.for_librdkafka(self._client)
         for name in queries or tuple(self._outputs):
-            epochs_removal.forget(name, name, properties, self._state.checkpoint(name))
+            micro_batch_removal.forget(name, name, properties, self._state.checkpoint(name))
             self._topics.forget(name)
 
     def start(self) -> None:
@@ -411,7 +414,7 @@ class App:
         if not frame_sources.has_state(rows):
             rows = rows.repartition("key")
         checkpoint = self._state.checkpoint(output.name)
-        return epochs_job.start(plan, rows, checkpoint, output.output_mode)
+        return micro_batch_job.start(plan, rows, checkpoint, output.output_mode)
 
     def _plan(self, output: _Output, rows: DataFrame, generation: int) -> JobPlan:
         topics = tuple(dict.fromkeys(each.topic for each in output.inputs))

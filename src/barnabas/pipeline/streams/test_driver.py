@@ -26,9 +26,9 @@ from barnabas.pipeline.streams.stream_app import App
 from barnabas.pipeline.streams.stream_columns import KEPT, PLACE
 from barnabas.pipeline.streams.stream_queries import StreamFailedError
 from barnabas.pipeline.streams.topic_reading import HEADERS_TYPE, TopicInput
-from barnabas.pipeline.streams.views.view_keys import ViewKeys
 from barnabas.pipeline.streams.wall_clock import BEFORE_MS, TEST_CLOCK, TIME_MS
 from barnabas.pipeline.streams.window_specs import Duration, Window, duration_ms
+from barnabas.pipeline.views.view_keys import ViewKeys
 
 _COLUMNS: Final = (
     "key BINARY, value BINARY, topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP, "

@@ -17,9 +17,9 @@ from urllib.parse import SplitResult, parse_qsl, urlsplit
 
 import attrs
 
-from barnabas.pipeline.connect.config_types import ParsedValue, Password
 from barnabas.pipeline.data.connect_errors import ConnectError
 from barnabas.pipeline.data.connect_schema import Schema
+from barnabas.pipeline.definitions.config_types import ParsedValue, Password
 
 Parameters = Sequence[Any]
 

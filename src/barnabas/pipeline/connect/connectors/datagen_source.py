@@ -9,15 +9,15 @@ from collections.abc import Callable, Mapping
 from random import Random
 from typing import Any, ClassVar, Final
 
-from barnabas.pipeline.connect.config_def import NO_DEFAULT, ConfigDef, ConfigKey, Importance
-from barnabas.pipeline.connect.config_types import ConfigType
-from barnabas.pipeline.connect.config_validators import InRange, OneOf, non_empty
 from barnabas.pipeline.connect.plugin_api import OffsetReader, Properties, SourceTask
 from barnabas.pipeline.data import connect_schema as s
 from barnabas.pipeline.data.connect_errors import ConnectError
 from barnabas.pipeline.data.connect_schema import Schema, Struct, struct_schema
 from barnabas.pipeline.data.java_values import EpochMillis
 from barnabas.pipeline.data.records import SourceRecord
+from barnabas.pipeline.definitions.config_def import NO_DEFAULT, ConfigDef, ConfigKey, Importance
+from barnabas.pipeline.definitions.config_types import ConfigType
+from barnabas.pipeline.definitions.config_validators import InRange, OneOf, non_empty
 
 _START_MS: Final = 1_700_000_000_000
 _POLL_RECORDS: Final = 1000

@@ -5,10 +5,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import ClassVar, Final
 
-from barnabas.pipeline.connect.config_def import ConfigDef
-from barnabas.pipeline.connect.config_types import ConfigValueError, ParsedValue
 from barnabas.pipeline.connect.plugin_api import Properties
 from barnabas.pipeline.data.connect_errors import ConnectError, RetriableError
+from barnabas.pipeline.definitions.config_def import ConfigDef
+from barnabas.pipeline.definitions.config_types import ConfigValueError, ParsedValue
 
 _IS_DIRECTORY: Final = "it is a directory; set file to the path of a file"
 _REMEDIES: Final = {

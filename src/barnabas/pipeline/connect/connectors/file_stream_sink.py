@@ -15,8 +15,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar, Final
 
-from barnabas.pipeline.connect.config_def import ConfigDef, ConfigKey, Importance
-from barnabas.pipeline.connect.config_types import ConfigType
 from barnabas.pipeline.connect.connectors.file_stream_connector import (
     FileStreamConnector,
     file_error,
@@ -31,6 +29,8 @@ from barnabas.pipeline.connect.plugin_api import (
 from barnabas.pipeline.data.connect_errors import ConnectError, RetriableError
 from barnabas.pipeline.data.java_text import plain_text
 from barnabas.pipeline.data.records import SinkRecord
+from barnabas.pipeline.definitions.config_def import ConfigDef, ConfigKey, Importance
+from barnabas.pipeline.definitions.config_types import ConfigType
 
 _logger: Final = logging.getLogger("barnabas.pipeline")
 _LOCK_WAIT_S: Final = 20.0

@@ -11,9 +11,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, BinaryIO, ClassVar, Final
 
-from barnabas.pipeline.connect.config_def import NO_DEFAULT, ConfigDef, ConfigKey, Importance
-from barnabas.pipeline.connect.config_types import ConfigType
-from barnabas.pipeline.connect.config_validators import non_empty
 from barnabas.pipeline.connect.connectors.file_stream_connector import (
     FileStreamConnector,
     file_error,
@@ -23,6 +20,9 @@ from barnabas.pipeline.connect.plugin_api import OffsetReader, Properties, Sourc
 from barnabas.pipeline.data.connect_errors import ConnectError
 from barnabas.pipeline.data.connect_schema import STRING
 from barnabas.pipeline.data.records import SourceRecord
+from barnabas.pipeline.definitions.config_def import NO_DEFAULT, ConfigDef, ConfigKey, Importance
+from barnabas.pipeline.definitions.config_types import ConfigType
+from barnabas.pipeline.definitions.config_validators import non_empty
 
 FILENAME: Final = "filename"
 POSITION: Final = "position"

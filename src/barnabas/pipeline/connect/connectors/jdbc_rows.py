@@ -10,13 +10,13 @@ from typing import Any, Final, TypeAlias
 
 import attrs
 
-from barnabas.pipeline.connect.config_types import ParsedValue
 from barnabas.pipeline.connect.connectors.database_access import Database, TableName, listed
 from barnabas.pipeline.connect.connectors.jdbc_config import texts
 from barnabas.pipeline.data import connect_schema as s
 from barnabas.pipeline.data.connect_errors import DataError
 from barnabas.pipeline.data.connect_schema import Field, Schema, Struct, Type
 from barnabas.pipeline.data.records import SinkRecord
+from barnabas.pipeline.definitions.config_types import ParsedValue
 
 Reader: TypeAlias = Callable[[SinkRecord], Any]
 """Returns the value of a column from a record."""

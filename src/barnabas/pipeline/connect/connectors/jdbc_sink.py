@@ -19,8 +19,6 @@ from typing import ClassVar, Final
 
 import attrs
 
-from barnabas.pipeline.connect.config_def import ConfigDef
-from barnabas.pipeline.connect.config_types import ParsedValue
 from barnabas.pipeline.connect.connectors.database_access import (
     Column,
     Database,
@@ -50,6 +48,8 @@ from barnabas.pipeline.connect.plugin_api import (
 from barnabas.pipeline.data import connect_schema as s
 from barnabas.pipeline.data.connect_errors import ConnectError, RetriableError
 from barnabas.pipeline.data.records import SinkRecord
+from barnabas.pipeline.definitions.config_def import ConfigDef
+from barnabas.pipeline.definitions.config_types import ParsedValue
 
 _OFFSETS: Final = "barnabas_offsets"
 _KEY: Final = "job = ? AND topic = ? AND part = ?"

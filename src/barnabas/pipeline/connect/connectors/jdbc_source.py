@@ -11,8 +11,6 @@ from typing import Any, ClassVar, Final
 
 import attrs
 
-from barnabas.pipeline.connect.config_def import ConfigDef
-from barnabas.pipeline.connect.config_types import ParsedValue
 from barnabas.pipeline.connect.connectors.database_access import (
     Database,
     DatabaseSettings,
@@ -33,6 +31,8 @@ from barnabas.pipeline.connect.plugin_api import OffsetReader, Properties, Sourc
 from barnabas.pipeline.data.connect_errors import ConnectError
 from barnabas.pipeline.data.connect_schema import Schema, Struct, struct_schema
 from barnabas.pipeline.data.records import SourceRecord
+from barnabas.pipeline.definitions.config_def import ConfigDef
+from barnabas.pipeline.definitions.config_types import ParsedValue
 
 _NANOS_PER_MS: Final = 1_000_000
 _TABLES: Final = "tables"

@@ -6,7 +6,6 @@ Each has the name of its property, so validation reports all of them at once.
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
-from barnabas.pipeline.connect.config_types import ParsedValue
 from barnabas.pipeline.connect.connectors.database_access import (
     MYSQL_PREFIXES,
     POSTGRES_PREFIX,
@@ -20,6 +19,7 @@ from barnabas.pipeline.connect.connectors.jdbc_config import texts
 from barnabas.pipeline.connect.connectors.mysql_address import check_host
 from barnabas.pipeline.connect.connectors.postgres_address import driver_address
 from barnabas.pipeline.data.connect_errors import ConnectError
+from barnabas.pipeline.definitions.config_types import ParsedValue
 
 _URL: Final = "connection.url"
 _KAFKA_KEY_COLUMNS: Final = 3

@@ -3,20 +3,21 @@
 The engine runs the job as one streaming query (`delivery.lake.lake_job`); there is no sink task.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, Final
 
 import attrs
 
-from barnabas.pipeline.connect.config_def import NO_DEFAULT, ConfigDef, ConfigKey, Importance
-from barnabas.pipeline.connect.config_types import ConfigType, ConfigValueError, ParsedValue
-from barnabas.pipeline.connect.config_validators import InRange, OneOf, non_empty
+from barnabas.pipeline.connect.connectors.ddl_columns import column_names, valid_columns
 from barnabas.pipeline.connect.plugin_api import Properties
 from barnabas.pipeline.connect.unused_properties import (
     DELIVERY,
     EXACTLY_ONCE_ONLY,
     SLICE,
 )
+from barnabas.pipeline.definitions.config_def import NO_DEFAULT, ConfigDef, ConfigKey, Importance
+from barnabas.pipeline.definitions.config_types import ConfigType, ConfigValueError, ParsedValue
+from barnabas.pipeline.definitions.config_validators import InRange, OneOf, non_empty
 
 FILE_FORMATS: Final = ("parquet", "csv", "json", "orc")
 DELTA: Final = "delta"
@@ -80,6 +81,7 @@ _DEFINITION: Final = ConfigDef(
             Importance.MEDIUM,
             "The columns in SQL, such as `id BIGINT, name STRING`. Without it they are those of "
             "the schema of the first record.",
+            valid_columns,
         ),
         spark_key(
             "partition.by",
@@ -174,6 +176,9 @@ class SparkSinkSettings:
         name = props.get("name", "")
         path = str(values["path"]).rstrip("/") or "/"
         columns = values["partition.by"]
+        partition_by = tuple(columns) if isinstance(columns, list) else ()
+        if values["schema"]:
+            _check_partitions(column_names(str(values["schema"])), partition_by)
         if values["spark.format"] == ICEBERG:
             check_iceberg_path(path)
             if values["flush.size"]:
@@ -183,7 +188,7 @@ class SparkSinkSettings:
             str(values["spark.format"]),
             path,
             str(values["schema"]),
-            tuple(columns) if isinstance(columns, list) else (),
+            partition_by,
             _number(values["flush.size"]),
             _number(values["rotate.interval.ms"]),
             values["behavior.on.null.values"] == "ignore",
@@ -191,6 +196,17 @@ class SparkSinkSettings:
             options_of(props),
             int(props.get("tasks.max", "1")),
         )
+
+
+def _check_partitions(columns: list[str], given: tuple[str, ...]) -> None:
+    """Raise ConfigValueError for directories of columns that are not there, or of all columns."""
+    shown = ",".join(given)
+    for each in given:
+        if each not in columns:
+            reason = f"{each} is not a column of schema, which are {', '.join(columns)}"
+            raise ConfigValueError.of("partition.by", shown, reason)
+    if given and set(given) == set(columns):
+        raise ConfigValueError.of("partition.by", shown, "files need one more column")
 
 
 def _number(value: ParsedValue) -> int:
@@ -212,6 +228,15 @@ class SparkSinkConnector:
     def config(self) -> ConfigDef:
         """Return the definition of the connector's properties."""
         return _DEFINITION
+
+    def config_errors(self, values: Mapping[str, ParsedValue]) -> Iterable[tuple[str, str]]:
+        """Return what is wrong with `partition.by`, when the columns are known before a record."""
+        schema, given = values.get("schema"), values.get("partition.by")
+        if isinstance(schema, str) and schema and isinstance(given, list):
+            try:
+                _check_partitions(column_names(schema), tuple(given))
+            except ConfigValueError as error:
+                yield "partition.by", str(error)
 
     def task_configs(self, props: Properties, max_tasks: int) -> list[dict[str, str]]:
         """Return one task: Spark divides the work. Raises ConfigValueError."""

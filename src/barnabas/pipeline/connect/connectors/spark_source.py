@@ -10,9 +10,7 @@ from typing import Any, ClassVar, Final
 
 import attrs
 
-from barnabas.pipeline.connect.config_def import NO_DEFAULT, ConfigDef, Importance
-from barnabas.pipeline.connect.config_types import ConfigType, ConfigValueError, ParsedValue
-from barnabas.pipeline.connect.config_validators import InRange, non_empty
+from barnabas.pipeline.connect.connectors.ddl_columns import valid_columns
 from barnabas.pipeline.connect.connectors.spark_sink import (
     FILE_FORMATS,
     ICEBERG,
@@ -30,6 +28,9 @@ from barnabas.pipeline.connect.unused_properties import (
     SLICE,
 )
 from barnabas.pipeline.data.connect_errors import ConnectError
+from barnabas.pipeline.definitions.config_def import NO_DEFAULT, ConfigDef, Importance
+from barnabas.pipeline.definitions.config_types import ConfigType, ConfigValueError, ParsedValue
+from barnabas.pipeline.definitions.config_validators import InRange, non_empty
 
 FILES: Final = (*FILE_FORMATS, "text")
 GENERATED: Final = ("rate", "rate-micro-batch")
@@ -86,6 +87,7 @@ _DEFINITION: Final = ConfigDef(
             "",
             Importance.MEDIUM,
             "The columns in SQL, such as `id BIGINT, name STRING`; files other than text need it.",
+            valid_columns,
         ),
         spark_key(
             "key.column",

@@ -8,7 +8,6 @@ import io
 import json
 from typing import Any, Final, cast
 
-from barnabas.pipeline.connect.registry_client import RegisteredSchema
 from barnabas.pipeline.data.connect_errors import DataError
 from barnabas.pipeline.data.connect_schema import Schema
 from barnabas.pipeline.data.converters.avro_schemas import AvroReader, avro_of, full_name
@@ -21,6 +20,7 @@ from barnabas.pipeline.data.converters.registry_base import (
     cache_key,
     registry_definition,
 )
+from barnabas.pipeline.data.registered_schemas import RegisteredSchema
 
 _CACHE_SIZE: Final = "schemas.cache.config"
 

@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from typing import Any, ClassVar, Final, TypeAlias
 
-from barnabas.pipeline.connect.config_def import NO_DEFAULT, ConfigDef, ConfigKey, Importance
-from barnabas.pipeline.connect.config_types import ConfigType, ParsedValue
-from barnabas.pipeline.connect.config_validators import OneOf
 from barnabas.pipeline.data.connect_schema import Schema
+from barnabas.pipeline.definitions.config_def import NO_DEFAULT, ConfigDef, ConfigKey, Importance
+from barnabas.pipeline.definitions.config_types import ConfigType, ParsedValue
+from barnabas.pipeline.definitions.config_validators import OneOf
 
 SchemaAndValue: TypeAlias = tuple[Schema | None, Any]
 

@@ -3,12 +3,12 @@
 from collections.abc import Mapping
 from typing import Any
 
-from barnabas.pipeline.connect.config_def import ConfigDef
 from barnabas.pipeline.data import connect_schema as schemas
 from barnabas.pipeline.data.connect_schema import Schema
 from barnabas.pipeline.data.converters.converter_base import SchemaAndValue
 from barnabas.pipeline.data.java_text import connect_text
 from barnabas.pipeline.data.value_parsing import parse_string
+from barnabas.pipeline.definitions.config_def import ConfigDef
 
 
 class SimpleHeaderConverter:

@@ -14,9 +14,6 @@ from typing import Any, Final, cast
 
 import attrs
 
-from barnabas.pipeline.connect.config_def import ConfigDef, ConfigKey, Importance, Width
-from barnabas.pipeline.connect.config_types import ConfigType, ParsedValue
-from barnabas.pipeline.connect.config_validators import OneOf
 from barnabas.pipeline.data.connect_errors import DataError
 from barnabas.pipeline.data.connect_schema import Schema
 from barnabas.pipeline.data.converters.converter_base import (
@@ -37,6 +34,9 @@ from barnabas.pipeline.data.converters.json_writers import (
     writer_of,
 )
 from barnabas.pipeline.data.java_values import java_class_name
+from barnabas.pipeline.definitions.config_def import ConfigDef, ConfigKey, Importance, Width
+from barnabas.pipeline.definitions.config_types import ConfigType, ParsedValue
+from barnabas.pipeline.definitions.config_validators import OneOf
 
 _BEGINNINGS_MAX: Final = 8
 _ENVELOPE_START: Final = '{"schema":'

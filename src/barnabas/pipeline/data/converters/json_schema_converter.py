@@ -10,10 +10,6 @@ from decimal import Decimal
 from importlib import import_module
 from typing import Any, Final
 
-from barnabas.pipeline.connect.config_def import Importance
-from barnabas.pipeline.connect.config_types import ConfigType, ConfigValueError, ParsedValue
-from barnabas.pipeline.connect.config_validators import OneOf
-from barnabas.pipeline.connect.registry_client import RegisteredSchema
 from barnabas.pipeline.data.connect_errors import DataError
 from barnabas.pipeline.data.connect_schema import Schema
 from barnabas.pipeline.data.converters.converter_base import SchemaAndValue
@@ -34,6 +30,10 @@ from barnabas.pipeline.data.converters.registry_base import (
     registry_definition,
     registry_key,
 )
+from barnabas.pipeline.data.registered_schemas import RegisteredSchema
+from barnabas.pipeline.definitions.config_def import Importance
+from barnabas.pipeline.definitions.config_types import ConfigType, ConfigValueError, ParsedValue
+from barnabas.pipeline.definitions.config_validators import OneOf
 
 _CACHE_SIZE: Final = "schemas.cache.size"
 _VALIDATION: Final = "json.fail.invalid.schema"

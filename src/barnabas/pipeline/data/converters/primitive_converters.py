@@ -4,8 +4,6 @@ import struct
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from barnabas.pipeline.connect.config_def import ConfigDef, ConfigKey, Importance, Width
-from barnabas.pipeline.connect.config_types import ConfigType, ParsedValue
 from barnabas.pipeline.data import connect_schema as schemas
 from barnabas.pipeline.data.connect_errors import DataError
 from barnabas.pipeline.data.connect_schema import Schema, Type, class_name, type_of_value
@@ -16,6 +14,8 @@ from barnabas.pipeline.data.converters.converter_base import (
 )
 from barnabas.pipeline.data.java_text import plain_text
 from barnabas.pipeline.data.java_values import Float32
+from barnabas.pipeline.definitions.config_def import ConfigDef, ConfigKey, Importance, Width
+from barnabas.pipeline.definitions.config_types import ConfigType, ParsedValue
 
 
 class StringConverter(BaseConverter):

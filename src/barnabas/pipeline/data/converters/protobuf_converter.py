@@ -7,9 +7,6 @@ Primitive values are messages of Protobuf's wrappers.
 from collections.abc import Mapping
 from typing import Any, Final
 
-from barnabas.pipeline.connect.config_def import Importance
-from barnabas.pipeline.connect.config_types import ConfigType, ParsedValue
-from barnabas.pipeline.connect.registry_client import RegisteredSchema
 from barnabas.pipeline.data.connect_errors import DataError
 from barnabas.pipeline.data.connect_schema import Schema, Type
 from barnabas.pipeline.data.converters.converter_base import SchemaAndValue
@@ -32,6 +29,9 @@ from barnabas.pipeline.data.converters.registry_base import (
     registry_definition,
     registry_key,
 )
+from barnabas.pipeline.data.registered_schemas import RegisteredSchema
+from barnabas.pipeline.definitions.config_def import Importance
+from barnabas.pipeline.definitions.config_types import ConfigType, ParsedValue
 from barnabas.registry.formats.protobuf.proto_printer import print_proto
 from barnabas.registry.payloads.wire_framing import decode_indexes, encode_indexes
 

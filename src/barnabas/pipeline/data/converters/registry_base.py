@@ -10,19 +10,6 @@ from typing import Any, ClassVar, Final, Generic, TypeVar
 
 import attrs
 
-from barnabas.pipeline.connect.config_def import NO_DEFAULT, ConfigDef, ConfigKey, Importance
-from barnabas.pipeline.connect.config_types import (
-    ConfigType,
-    ConfigValueError,
-    ParsedValue,
-    Password,
-)
-from barnabas.pipeline.connect.config_validators import InRange, OneOf
-from barnabas.pipeline.connect.registry_client import (
-    RegisteredSchema,
-    SchemaLookup,
-    open_registry,
-)
 from barnabas.pipeline.data.connect_errors import DataError, RetriableError
 from barnabas.pipeline.data.connect_schema import Schema, Type, check_value, type_of_value
 from barnabas.pipeline.data.converters.converter_base import (
@@ -30,6 +17,15 @@ from barnabas.pipeline.data.converters.converter_base import (
     BaseConverter,
     SchemaAndValue,
 )
+from barnabas.pipeline.data.registered_schemas import RegisteredSchema, SchemaLookup
+from barnabas.pipeline.definitions.config_def import NO_DEFAULT, ConfigDef, ConfigKey, Importance
+from barnabas.pipeline.definitions.config_types import (
+    ConfigType,
+    ConfigValueError,
+    ParsedValue,
+    Password,
+)
+from barnabas.pipeline.definitions.config_validators import InRange, OneOf
 
 PREFIX_BYTES: Final = 5
 
@@ -195,7 +191,8 @@ class RegistryConverter(BaseConverter):
     format_name: ClassVar[str]
     """The name of the format in errors."""
     cache_property: ClassVar[str] = ""
-    open_lookup: Callable[[Mapping[str, str]], SchemaLookup] = staticmethod(open_registry)
+    open_lookup: Callable[[Mapping[str, str]], SchemaLookup]
+    """Opens the registry of a configuration; the one who makes a converter sets it."""
 
     @abstractmethod
     def decoding_of(self, registered: RegisteredSchema) -> Decoding:

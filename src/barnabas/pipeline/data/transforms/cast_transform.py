@@ -5,8 +5,6 @@ from collections.abc import Callable, Mapping
 from decimal import Decimal
 from typing import Any, Final
 
-from barnabas.pipeline.connect.config_def import ConfigDef, Importance
-from barnabas.pipeline.connect.config_types import ConfigType, ConfigValueError, ParsedValue
 from barnabas.pipeline.data import logical_types
 from barnabas.pipeline.data.connect_errors import DataError, NumberTextError
 from barnabas.pipeline.data.connect_schema import (
@@ -44,6 +42,8 @@ from barnabas.pipeline.data.transforms.transform_base import (
     property_of,
 )
 from barnabas.pipeline.data.value_conversion import double_of, long_of_decimal, long_of_float
+from barnabas.pipeline.definitions.config_def import ConfigDef, Importance
+from barnabas.pipeline.definitions.config_types import ConfigType, ConfigValueError, ParsedValue
 
 _COMPOSITE: Final = (Type.BYTES, Type.ARRAY, Type.MAP, Type.STRUCT)
 _OUTPUTS: Final = tuple(kind for kind in Type if kind not in _COMPOSITE)

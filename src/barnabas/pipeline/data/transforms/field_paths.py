@@ -2,11 +2,11 @@
 
 from typing import Final
 
-from barnabas.pipeline.connect.config_types import ConfigValueError
 from barnabas.pipeline.data.connect_errors import EmptyPathError
 from barnabas.pipeline.data.connect_schema import Field, Schema, Struct
 from barnabas.pipeline.data.records import ConnectValue
 from barnabas.pipeline.data.transforms.transform_base import require_map, require_struct
+from barnabas.pipeline.definitions.config_types import ConfigValueError
 
 _NESTED: Final = "nested field access"
 

@@ -3,9 +3,6 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from barnabas.pipeline.connect.config_def import ConfigDef, Importance
-from barnabas.pipeline.connect.config_types import ConfigType, ParsedValue
-from barnabas.pipeline.connect.config_validators import OneOf
 from barnabas.pipeline.data.connect_errors import DataError, UnknownFieldError
 from barnabas.pipeline.data.connect_schema import Schema, Struct, check_value, struct_schema
 from barnabas.pipeline.data.records import ConnectRecord, ConnectValue
@@ -24,6 +21,9 @@ from barnabas.pipeline.data.transforms.transform_base import (
     require_map,
     require_struct,
 )
+from barnabas.pipeline.definitions.config_def import ConfigDef, Importance
+from barnabas.pipeline.definitions.config_types import ConfigType, ParsedValue
+from barnabas.pipeline.definitions.config_validators import OneOf
 
 _EXTRACTION: Final = "field extraction"
 _COPYING: Final = "copying fields from value to key"

@@ -5,8 +5,6 @@ from typing import Any
 
 import attrs
 
-from barnabas.pipeline.connect.config_def import ConfigDef, Importance
-from barnabas.pipeline.connect.config_types import ConfigType, ParsedValue
 from barnabas.pipeline.data.connect_errors import DataError, SchemaBuilderError
 from barnabas.pipeline.data.connect_schema import (
     Schema,
@@ -25,6 +23,8 @@ from barnabas.pipeline.data.transforms.transform_base import (
     property_of,
     require_map,
 )
+from barnabas.pipeline.definitions.config_def import ConfigDef, Importance
+from barnabas.pipeline.definitions.config_types import ConfigType, ParsedValue
 
 
 class Flatten(FieldsTransform):

@@ -3,9 +3,6 @@
 from collections.abc import Mapping
 from typing import Any
 
-from barnabas.pipeline.connect.config_def import ConfigDef, Importance
-from barnabas.pipeline.connect.config_types import ConfigType, ConfigValueError, ParsedValue
-from barnabas.pipeline.connect.config_validators import OneOf, non_null
 from barnabas.pipeline.data.connect_errors import DataError
 from barnabas.pipeline.data.connect_schema import Field, Schema, Struct, struct_schema
 from barnabas.pipeline.data.records import ConnectRecord, ConnectValue, Header
@@ -25,6 +22,9 @@ from barnabas.pipeline.data.transforms.transform_base import (
     require_struct,
 )
 from barnabas.pipeline.data.value_parsing import parse_string
+from barnabas.pipeline.definitions.config_def import ConfigDef, Importance
+from barnabas.pipeline.definitions.config_types import ConfigType, ConfigValueError, ParsedValue
+from barnabas.pipeline.definitions.config_validators import OneOf, non_null
 
 
 class DropHeaders(ConfiguredTransform):

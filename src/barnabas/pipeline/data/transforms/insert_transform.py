@@ -5,8 +5,6 @@ from typing import Any, Final
 
 import attrs
 
-from barnabas.pipeline.connect.config_def import ConfigDef, Importance
-from barnabas.pipeline.connect.config_types import ConfigType, ConfigValueError, ParsedValue
 from barnabas.pipeline.data import connect_schema as schemas
 from barnabas.pipeline.data.connect_errors import DataError
 from barnabas.pipeline.data.connect_schema import Schema, Struct, struct_schema
@@ -22,6 +20,8 @@ from barnabas.pipeline.data.transforms.transform_base import (
     property_of,
     text_or_none,
 )
+from barnabas.pipeline.definitions.config_def import ConfigDef, Importance
+from barnabas.pipeline.definitions.config_types import ConfigType, ConfigValueError, ParsedValue
 
 _SCHEMAS: Final = {
     "topic.field": (schemas.STRING, schemas.OPTIONAL_STRING),

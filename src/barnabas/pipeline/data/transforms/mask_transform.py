@@ -4,9 +4,6 @@ from collections.abc import Callable, Mapping
 from decimal import Decimal
 from typing import Any, Final
 
-from barnabas.pipeline.connect.config_def import ConfigDef, Importance
-from barnabas.pipeline.connect.config_types import ConfigType, ParsedValue
-from barnabas.pipeline.connect.config_validators import non_empty
 from barnabas.pipeline.data import connect_schema as schemas
 from barnabas.pipeline.data.connect_errors import DataError, NumberTextError
 from barnabas.pipeline.data.connect_schema import (
@@ -32,6 +29,9 @@ from barnabas.pipeline.data.transforms.transform_base import (
     text_or_none,
 )
 from barnabas.pipeline.data.value_conversion import convert, decimal_of
+from barnabas.pipeline.definitions.config_def import ConfigDef, Importance
+from barnabas.pipeline.definitions.config_types import ConfigType, ParsedValue
+from barnabas.pipeline.definitions.config_validators import non_empty
 
 _PURPOSE: Final = "mask fields"
 _NARROW: Final[Mapping[Type, Callable[[Any], Any]]] = {

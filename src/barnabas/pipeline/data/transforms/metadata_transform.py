@@ -5,8 +5,6 @@ from typing import Any
 
 import attrs
 
-from barnabas.pipeline.connect.config_def import ConfigDef, Importance
-from barnabas.pipeline.connect.config_types import ConfigType, ConfigValueError, ParsedValue
 from barnabas.pipeline.data.connect_errors import DataError
 from barnabas.pipeline.data.connect_schema import Schema, Struct
 from barnabas.pipeline.data.records import ConnectRecord, ConnectValue
@@ -21,6 +19,8 @@ from barnabas.pipeline.data.transforms.transform_base import (
     property_of,
     text_or_none,
 )
+from barnabas.pipeline.definitions.config_def import ConfigDef, Importance
+from barnabas.pipeline.definitions.config_types import ConfigType, ConfigValueError, ParsedValue
 
 
 class SetSchemaMetadata(KeyOrValueTransform):

@@ -3,9 +3,6 @@
 from collections.abc import Mapping
 from typing import Any
 
-from barnabas.pipeline.connect.config_def import ConfigDef, Importance
-from barnabas.pipeline.connect.config_types import ConfigType, ConfigValueError, ParsedValue
-from barnabas.pipeline.connect.config_validators import distinct_items
 from barnabas.pipeline.data.connect_errors import DataError
 from barnabas.pipeline.data.connect_schema import (
     Field,
@@ -27,6 +24,9 @@ from barnabas.pipeline.data.transforms.transform_base import (
     java_split,
     property_of,
 )
+from barnabas.pipeline.definitions.config_def import ConfigDef, Importance
+from barnabas.pipeline.definitions.config_types import ConfigType, ConfigValueError, ParsedValue
+from barnabas.pipeline.definitions.config_validators import distinct_items
 
 
 def _parse_renames(mappings: list[str]) -> dict[str, str]:

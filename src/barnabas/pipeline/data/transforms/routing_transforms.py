@@ -2,8 +2,6 @@
 
 from collections.abc import Mapping
 
-from barnabas.pipeline.connect.config_def import ConfigDef, Importance
-from barnabas.pipeline.connect.config_types import ConfigType, ParsedValue
 from barnabas.pipeline.data.connect_errors import DataError, DatePatternFailureError
 from barnabas.pipeline.data.date_format import DateFormat, DatePatternError
 from barnabas.pipeline.data.java_regex import compile_java_regex, replace_first
@@ -13,6 +11,8 @@ from barnabas.pipeline.data.transforms.transform_base import (
     java_regex,
     property_of,
 )
+from barnabas.pipeline.definitions.config_def import ConfigDef, Importance
+from barnabas.pipeline.definitions.config_types import ConfigType, ParsedValue
 
 _TOPICS_MAX = 1000
 

@@ -4,9 +4,6 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from barnabas.pipeline.connect.config_def import ConfigDef, Importance
-from barnabas.pipeline.connect.config_types import ConfigType, ConfigValueError, ParsedValue
-from barnabas.pipeline.connect.config_validators import OneOf
 from barnabas.pipeline.data import connect_schema as schemas
 from barnabas.pipeline.data.connect_errors import ConnectError, DataError
 from barnabas.pipeline.data.connect_schema import (
@@ -35,6 +32,9 @@ from barnabas.pipeline.data.transforms.transform_base import (
     require_map,
     require_struct,
 )
+from barnabas.pipeline.definitions.config_def import ConfigDef, Importance
+from barnabas.pipeline.definitions.config_types import ConfigType, ConfigValueError, ParsedValue
+from barnabas.pipeline.definitions.config_validators import OneOf
 
 _PURPOSE: Final = "converting timestamp formats"
 _MILLIS_PER_DAY: Final = 86_400_000

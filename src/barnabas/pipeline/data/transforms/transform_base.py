@@ -4,19 +4,19 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Final, TypeAlias, cast
 
-from barnabas.pipeline.connect.config_def import (
+from barnabas.pipeline.data.connect_errors import DataError
+from barnabas.pipeline.data.connect_schema import Field, Schema, Struct, Type, class_name
+from barnabas.pipeline.data.java_regex import JavaRegexError, compile_java_regex
+from barnabas.pipeline.data.records import ConnectRecord, ConnectValue
+from barnabas.pipeline.definitions.config_def import (
     NO_DEFAULT,
     ConfigDef,
     ConfigKey,
     Importance,
     Validator,
 )
-from barnabas.pipeline.connect.config_types import ConfigType, ConfigValueError, ParsedValue
-from barnabas.pipeline.connect.config_validators import distinct_items
-from barnabas.pipeline.data.connect_errors import DataError
-from barnabas.pipeline.data.connect_schema import Field, Schema, Struct, Type, class_name
-from barnabas.pipeline.data.java_regex import JavaRegexError, compile_java_regex
-from barnabas.pipeline.data.records import ConnectRecord, ConnectValue
+from barnabas.pipeline.definitions.config_types import ConfigType, ConfigValueError, ParsedValue
+from barnabas.pipeline.definitions.config_validators import distinct_items
 
 Changed: TypeAlias = tuple[Schema | None, ConnectValue]
 

@@ -1,7 +1,7 @@
 """Commits the positions of a query to its group, for tools that show lag.
 
-The positions of an epochs job are in its checkpoint, those of an at-least-once job in the group: it
-starts after them, so they are committed after the batch.
+The positions of a job with micro-batches are in its checkpoint, those of an at-least-once job in
+the group: it starts after them, so they are committed after the batch.
 """
 
 import time

@@ -70,6 +70,19 @@ def new_context(configuration: Any, directory: Path) -> Any:
     return context
 
 
+def add_packages(session: SparkSession, archive: Path, directory: str) -> None:
+    """Have the executors unpack an archive, and their Python workers import from it.
+
+    `directory` is the name that they unpack it under. Python workers look for modules in the
+    directories whose names the context keeps, below the one of the executor's files.
+    """
+    context: Any = session.sparkContext
+    if directory in context._python_includes:
+        return
+    context.addArchive(f"{archive}#{directory}")
+    context._python_includes.append(directory)
+
+
 def _ignore(request: object, address: object) -> None:
     """Take an error of a connection, which the one who uses the connection reports."""
 

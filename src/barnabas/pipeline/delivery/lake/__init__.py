@@ -1,7 +1,7 @@
 """Files and tables that Spark writes (a lake), and rows that Spark's own sources read.
 
 What lives here: `SparkSink`, whose query writes the rows of a batch with one of Spark's sinks, and
-`SparkSource`, whose rows become records epoch by epoch. What may not: formats of one file type.
+`SparkSource`, whose rows become records in micro-batches. What may not: formats of one file type.
 
     lake_job          start a sink of files or tables; lake_rows is its task
     lake_version      what the files of such a sink depend on; lake_positions reads its checkpoint

@@ -15,7 +15,6 @@ import attrs
 from confluent_kafka import KafkaException
 
 from barnabas.config import ConfigError
-from barnabas.pipeline.connect.config_types import ConfigValueError
 from barnabas.pipeline.connect.connectors.spark_sink import (
     FILE_FORMATS,
     FORMATS_PROPERTY,
@@ -24,6 +23,7 @@ from barnabas.pipeline.connect.connectors.spark_sink import (
     SparkSinkSettings,
 )
 from barnabas.pipeline.data.connect_errors import DataError
+from barnabas.pipeline.definitions.config_types import ConfigValueError
 from barnabas.pipeline.delivery import worker_tasks
 from barnabas.pipeline.delivery.driver.cluster_state import (
     ClusterState,

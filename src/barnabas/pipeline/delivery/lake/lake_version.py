@@ -21,9 +21,9 @@ from barnabas.pipeline.connect.connectors.spark_sink import (
     SparkSinkSettings,
 )
 from barnabas.pipeline.connect.secret_masking import is_secret
-from barnabas.pipeline.delivery.epochs import query_version
-from barnabas.pipeline.delivery.epochs.checkpoint_files import VERSION_FILE
-from barnabas.pipeline.delivery.epochs.query_version import QueryVersion
+from barnabas.pipeline.delivery.micro_batches import query_version
+from barnabas.pipeline.delivery.micro_batches.checkpoint_files import VERSION_FILE
+from barnabas.pipeline.delivery.micro_batches.query_version import QueryVersion
 from barnabas.pipeline.delivery.plan.task_failures import refused
 
 REMEDY: Final = "create a connector with another name and path"

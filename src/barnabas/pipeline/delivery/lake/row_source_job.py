@@ -1,14 +1,13 @@
-"""Start a row source: one of Spark's streaming sources, whose rows are written epoch by epoch.
+"""Start a row source: one of Spark's streaming sources, whose rows are written in micro-batches.
 
 The checkpoint has the source's position. Rows are converted, then dealt out by key, or by value
-where there is no key, so that an epoch that is repeated has the same rows in each task.
+where there is no key, so that a micro-batch that is repeated has the same rows in each task.
 """
 
 import functools
 from typing import Any, Final
 
 from barnabas.config import ConfigError
-from barnabas.pipeline.connect.config_types import ConfigValueError
 from barnabas.pipeline.connect.connectors.spark_sink import DELTA, ICEBERG, TABLE_FORMATS
 from barnabas.pipeline.connect.connectors.spark_source import (
     FILES,
@@ -16,15 +15,16 @@ from barnabas.pipeline.connect.connectors.spark_source import (
     data_source,
 )
 from barnabas.pipeline.data.connect_errors import DataError
+from barnabas.pipeline.definitions.config_types import ConfigValueError
 from barnabas.pipeline.delivery import worker_tasks
 from barnabas.pipeline.delivery.driver.cluster_state import ClusterState
 from barnabas.pipeline.delivery.driver.query_job import QueryJob
 from barnabas.pipeline.delivery.driver.spark_library import DataFrame, SparkSession, pyspark
-from barnabas.pipeline.delivery.epochs import epochs_job, query_version
-from barnabas.pipeline.delivery.epochs.query_version import QueryVersion
 from barnabas.pipeline.delivery.lake.hadoop_files import HadoopFiles
 from barnabas.pipeline.delivery.lake.lake_job import check_libraries
 from barnabas.pipeline.delivery.lake.source_rows import CORRUPT, RowsPlan
+from barnabas.pipeline.delivery.micro_batches import micro_batch_job, query_version
+from barnabas.pipeline.delivery.micro_batches.query_version import QueryVersion
 from barnabas.pipeline.delivery.plan.job_plan import JobPlan
 from barnabas.pipeline.delivery.plan.task_failures import JobStartError, refused
 from barnabas.pipeline.delivery.plan.task_plans import task_plan
@@ -37,7 +37,7 @@ _LINES: Final = ("csv", "json")
 _LINE_OPTIONS: Final = ("mode", "columnnameofcorruptrecord")
 """The options of a reader with which the user chooses the outcome of such a line."""
 _OF_PACE: Final = ("trigger.ms", "batch.records.max", "records.per.second.max", "isolation")
-"""Properties that do not decide the rows of an epoch that was begun."""
+"""Properties that do not decide the rows of a micro-batch that was begun."""
 _ANALYSIS: Final = ("AnalysisException", "UNSUPPORTED", "PARSE_SYNTAX_ERROR", "DATA_SOURCE_NOT")
 _ABSENT: Final = ("PATH_NOT_FOUND", "DELTA_SCHEMA_NOT_SET", "DELTA_TABLE_NOT_FOUND")
 """Errors of Spark when the files or the table are not there yet."""
@@ -62,7 +62,7 @@ def start(session: SparkSession, plan: JobPlan) -> QueryJob:
         rows = RowsPlan(task, columns, settings.topic, settings.key_column)
         records = _records(frame, rows)
         version = _version(plan, settings)
-        return epochs_job.start(plan, records, settings.checkpoint, "append", version)
+        return micro_batch_job.start(plan, records, settings.checkpoint, "append", version)
     except (ConfigError, ConfigValueError, DataError) as error:
         raise refused(str(error)) from error
     except JobStartError:
@@ -109,10 +109,14 @@ def _rows(session: SparkSession, settings: SparkSourceSettings) -> DataFrame:
     reader = session.readStream.format(settings.format).options(**settings.options)
     if _finds_damaged_lines(settings):
         reader = reader.option("columnNameOfCorruptRecord", CORRUPT)
-        reader = reader.schema(f"{settings.schema}, {CORRUPT} STRING")
+        reader = reader.schema(_schema(settings).add(CORRUPT, "string"))
     elif settings.schema:
-        reader = reader.schema(settings.schema)
+        reader = reader.schema(_schema(settings))
     return reader.load(settings.path) if settings.path is not None else reader.load()
+
+
+def _schema(settings: SparkSourceSettings) -> Any:
+    return pyspark("sql.types").StructType.fromDDL(settings.schema)
 
 
 def _finds_damaged_lines(settings: SparkSourceSettings) -> bool:

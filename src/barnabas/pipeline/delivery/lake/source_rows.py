@@ -1,6 +1,6 @@
 """The task of a row source: rows become records, and rows that fail become dead letters.
 
-Both are rows with a topic then, which the tasks of an epoch write in one transaction.
+Both are rows with a topic then, which the tasks of a micro-batch write in one transaction.
 """
 
 import time

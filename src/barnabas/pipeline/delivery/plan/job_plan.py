@@ -24,11 +24,11 @@ class JobKind(enum.StrEnum):
     VIEW = "view"
     """The rows of a table's topic are kept for look-ups, in the runner."""
     STREAM = "stream"
-    """Rows of a user's query go to topics (forward, or epochs with state)."""
+    """Rows of a user's query go to topics (forward, or micro-batches with state)."""
     SPARK_SINK = "spark-sink"
     """Records of topics become rows of files or tables (one of Spark's own sinks)."""
     SPARK_SOURCE = "spark-source"
-    """Rows of one of Spark's own sources become records of topics (epochs)."""
+    """Rows of one of Spark's own sources become records of topics (micro-batches)."""
 
     @property
     def is_source(self) -> bool:

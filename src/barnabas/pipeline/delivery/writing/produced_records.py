@@ -4,7 +4,6 @@ import contextlib
 from collections.abc import Generator
 from typing import Final, Protocol
 
-from barnabas.pipeline.connect.config_types import ConfigValueError
 from barnabas.pipeline.connect.error_handling import (
     ErrorPolicy,
     RecordFailureError,
@@ -20,6 +19,7 @@ from barnabas.pipeline.data.records import (
     RawRecord,
     SourceRecord,
 )
+from barnabas.pipeline.definitions.config_types import ConfigValueError
 from barnabas.pipeline.delivery.plan.job_plan import RecordPosition
 from barnabas.pipeline.delivery.plan.task_failures import TaskFailureError
 from barnabas.pipeline.delivery.rows.arrow_rows import PartitionRows
@@ -48,6 +48,14 @@ class RecordTarget(Protocol):
 
     def poll(self) -> None:
         """Raise the first error of an earlier record."""
+        ...
+
+
+class TopicTarget(RecordTarget, Protocol):
+    """Takes records for topics of a cluster: a producer."""
+
+    def partitions(self, topic: str) -> int:
+        """Return the number of partitions of a topic, 0 when it is unknown."""
         ...
 
 

@@ -12,6 +12,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from barnabas.pipeline.delivery.plan.task_failures import TaskFailureError
 
 _FLUSH_S: Final = 60.0
+_METADATA_S: Final = 10.0
 _ATTEMPTS_MAX: Final = 10
 _FENCED: Final = frozenset(
     {
@@ -138,6 +139,20 @@ class RecordProducer:
                 self._raise(exception)
             else:
                 return
+
+    def partitions(self, topic: str) -> int:
+        """Return the number of partitions of a topic, 0 when it is unknown.
+
+        Raises AbortableError, FencedError, TaskFailureError.
+        """
+        counts: list[int] = []
+
+        def ask() -> None:
+            found = self._producer.list_topics(topic, _METADATA_S).topics[topic]
+            counts.append(len(found.partitions))
+
+        self._call(ask)
+        return counts[-1]
 
     def poll(self) -> None:
         """Serve the reports of records; raise the first error among them.

@@ -12,7 +12,7 @@ from barnabas.pipeline.delivery.plan.job_plan import JobKind
 from barnabas.pipeline.delivery.plan.worker_plan import TaskPlan
 from barnabas.pipeline.delivery.rows.task_figures import Figures
 from barnabas.pipeline.delivery.writing.frame_writer import FrameWriter
-from barnabas.pipeline.delivery.writing.produced_records import RecordTarget, connector_errors
+from barnabas.pipeline.delivery.writing.produced_records import TopicTarget, connector_errors
 from barnabas.pipeline.delivery.writing.sink_writer import SinkWriter
 from barnabas.pipeline.delivery.writing.topic_writers import BytesCopy, ChainCopy, is_bytes_copy
 from barnabas.pipeline.delivery.writing.transactional_producer import Positions
@@ -21,7 +21,7 @@ from barnabas.pipeline.delivery.writing.transactional_producer import Positions
 class RecordWriter(Protocol):
     """Takes the rows of one transaction after the other."""
 
-    def open(self, target: RecordTarget, positions: Positions, figures: Figures) -> None:
+    def open(self, target: TopicTarget, positions: Positions, figures: Figures) -> None:
         """Begin a transaction after its committed positions."""
         ...
 

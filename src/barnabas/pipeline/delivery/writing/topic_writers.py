@@ -13,10 +13,11 @@ from barnabas.pipeline.connect.record_chain import (
 from barnabas.pipeline.delivery.plan.worker_plan import TaskPlan
 from barnabas.pipeline.delivery.rows.arrow_rows import PartitionRows
 from barnabas.pipeline.delivery.rows.task_figures import Figures
+from barnabas.pipeline.delivery.writing.kept_partitions import KeptPartitions
 from barnabas.pipeline.delivery.writing.produced_records import (
     BY_KEY,
     FailedRecords,
-    RecordTarget,
+    TopicTarget,
     produce,
     raw_record,
     too_large,
@@ -45,7 +46,7 @@ class _TopicWriter:
         self._plan = plan
         self._policy = ErrorPolicy(plan.properties, plan.job)
 
-    def open(self, target: RecordTarget, positions: Positions, figures: Figures) -> None:
+    def open(self, target: TopicTarget, positions: Positions, figures: Figures) -> None:
         """Begin a transaction."""
         self._producer = target
         self._figures = figures
@@ -65,16 +66,22 @@ class _TopicWriter:
 class BytesCopy(_TopicWriter):
     """Writes keys, values and headers unchanged."""
 
+    def __init__(self, plan: TaskPlan) -> None:
+        super().__init__(plan)
+        self._kept = KeptPartitions()
+
     def write(self, rows: PartitionRows) -> None:
         """Produce each row. Raises TaskFailureError when the job does not tolerate a failure."""
         add = self._producer.produce
         topic = self._plan.target_topic or rows.topic
+        is_kept = self._kept.is_kept(rows.topic, rows.partition, topic, self._producer.partitions)
+        partition = rows.partition if is_kept else BY_KEY
         headers = repeat(None) if rows.headers is None else rows.headers
         columns = zip(rows.values, rows.keys, rows.timestamps_ms, headers, strict=False)
         written = len(rows)
         for index, (value, key, timestamp_ms, own_headers) in enumerate(columns):
             try:
-                add(topic, value, key, BY_KEY, timestamp_ms, own_headers)
+                add(topic, value, key, partition, timestamp_ms, own_headers)
             except RecordTooLargeError as error:
                 self._failed.consumed(self._producer, too_large(error), raw_record(rows, index))
                 written -= 1

@@ -102,6 +102,15 @@ class JobFleet:
             effects += self._of(name, job.engine_refused(problem, now))
         return effects
 
+    def held_by_engine(self) -> dict[str, Any]:
+        """Return the specs of the jobs that would start now if the engine accepted jobs."""
+        return {name: job.spec for name, job in self.jobs.items() if job.is_held_by_engine}
+
+    def tasks_known(self, name: str, now: float) -> list[FleetEffect]:
+        """Handle: the tasks of a job that waits for the engine are known."""
+        job = self.jobs.get(name)
+        return [] if job is None else self._of(name, job.tasks_known(now))
+
     def engine_down(self, now: float) -> list[FleetEffect]:
         """Handle: the engine and all its runs have ended."""
         self._engine_is_up = False

@@ -142,6 +142,16 @@ class JobSupervision:
         return self.wants_to_run and self._needs_engine
 
     @property
+    def spec(self) -> Any:
+        """The job that is wanted, None after its removal."""
+        return self._spec
+
+    @property
+    def is_held_by_engine(self) -> bool:
+        """True for a job that would start now if the engine accepted jobs."""
+        return self.waits_for_engine and self.phase is Phase.IDLE and not self._engine_is_up
+
+    @property
     def target(self) -> TargetState:
         """The state that is wanted of the job."""
         return self._target
@@ -165,6 +175,15 @@ class JobSupervision:
     def engine_refused(self, problem: str, now: float) -> list[Effect]:
         """Handle: the engine cannot start; `problem` says why and what to do."""
         self._engine_problem = problem
+        return self._reconcile(now)
+
+    def tasks_known(self, now: float) -> list[Effect]:
+        """Handle: the tasks of a job that waits for the engine are known; report its state again,
+        which is theirs.
+        """
+        if not self.is_held_by_engine:
+            return []
+        self._reported = None
         return self._reconcile(now)
 
     def engine_down(self, now: float) -> list[Effect]:

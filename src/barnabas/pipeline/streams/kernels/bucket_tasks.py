@@ -13,10 +13,10 @@ from typing import Any, Final
 
 import attrs
 
+from barnabas.pipeline.data.key_partitioner import partition_of
 from barnabas.pipeline.delivery.plan.job_plan import REBUILD
 from barnabas.pipeline.delivery.plan.task_failures import TaskFailureError
 from barnabas.pipeline.delivery.rows.arrow_library import pa
-from barnabas.pipeline.jobs.core.key_partitioner import partition_of
 from barnabas.pipeline.streams.kernels import state_codec
 from barnabas.pipeline.streams.kernels.bucket_rows import COLUMNS, columns_of, rows_of
 from barnabas.pipeline.streams.kernels.bucket_state import BucketState

@@ -1,0 +1,253 @@
+"""One runner: a Kafka client, the topics, the group of runners, the engine, and a listener.
+
+HTTP answers at once; meanwhile the topics are read, and Spark starts on the active runner only.
+"""
+
+import logging
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Any, Final
+
+import attrs
+import trio
+
+from barnabas.client import KafkaClient, open_client
+from barnabas.http import (
+    HttpOptions,
+    HttpSettings,
+    HttpStartError,
+    HttpTls,
+    ListenAddress,
+    bind_listener,
+    serve_app,
+)
+from barnabas.http.host_metrics import HostMetrics
+from barnabas.pipeline.connect.config_providers import ConfigProviders
+from barnabas.pipeline.connect.connector_validation import ConnectorValidator
+from barnabas.pipeline.connect.plugin_registry import plugin_registry
+from barnabas.pipeline.delivery.driver.group_offsets import GroupOffsets
+from barnabas.pipeline.delivery.plan.kafka_properties import for_librdkafka
+from barnabas.pipeline.jobs.active_runner import ActiveRunner
+from barnabas.pipeline.jobs.activity import Activity
+from barnabas.pipeline.jobs.configs_writer import ConfigsWriteError
+from barnabas.pipeline.jobs.core.store_records import LoggerRecord
+from barnabas.pipeline.jobs.job_logs import JobLogs
+from barnabas.pipeline.jobs.job_planning import JobPlanner
+from barnabas.pipeline.jobs.job_progress import add_job_metrics, progress_json
+from barnabas.pipeline.jobs.job_statuses import JobStatuses
+from barnabas.pipeline.jobs.runner_settings import RunnerSettings
+from barnabas.pipeline.jobs.runner_store import RunnerStore
+from barnabas.pipeline.jobs.running_engine import JobEngine
+from barnabas.pipeline.jobs.source_topics import SourceTopics
+from barnabas.pipeline.rest.connect_api import ConnectApi, ConnectContext
+from barnabas.pipeline.rest.connector_offsets import StoredOffsets
+from barnabas.pipeline.rest.connector_service import ConnectorService, RunnerView
+from barnabas.pipeline.rest.request_forwarding import RequestForwarding
+from barnabas.pipeline.rest.runner_loggers import RunnerLoggers
+from barnabas.pipeline.views.live_view import LiveView
+
+logger = logging.getLogger(__name__)
+_package_logger = logging.getLogger("barnabas.pipeline")
+
+_LOCAL: Final = ("127.0.0.1", "::1", "localhost")
+
+
+@attrs.frozen
+class RunnerListen:
+    """The address for clients, and their authentication."""
+
+    address: ListenAddress
+    http: HttpOptions = attrs.field(factory=HttpOptions)
+    advertised_url: str | None = None
+
+    def check(self) -> None:
+        """Raise HttpStartError for an address beyond this machine without authentication.
+
+        Connectors read and write files and databases with the rights of the runner.
+        """
+        if self.address.host in _LOCAL or self.http.needs_authentication:
+            return
+        raise HttpStartError(
+            f"refusing to listen on {self.address} without authentication: connectors reach files "
+            "and databases of this machine; use --password-file or --token-keys, or listen on "
+            "127.0.0.1"
+        )
+
+
+class Runner:
+    """Wires the parts of one runner."""
+
+    def __init__(
+        self,
+        client: KafkaClient,
+        settings: RunnerSettings,
+        engine: JobEngine,
+        url: str,
+        tls: HttpTls | None,
+    ) -> None:
+        registry = plugin_registry()
+        self._forwarding = RequestForwarding(tls)
+        self._settings = settings
+        self._engine = engine
+        self._view = RunnerView(url)
+        self._providers = ConfigProviders(settings.providers)
+        self._store = RunnerStore(client, settings)
+        self._topics = SourceTopics(client, self._store)
+        self._activity = Activity(client, settings.group_id, settings.configs.name, url)
+        self._view.active_url = lambda: self._activity.role.active_url
+        self._client = client
+        self._active: ActiveRunner | None = None
+        self._loggers = RunnerLoggers()
+        self._logs = JobLogs()
+        self._planner = JobPlanner(registry, self._providers, settings.defaults)
+        converters = settings.defaults.converter_properties
+        validator = ConnectorValidator(registry, settings.group_id, converters)
+        self._service = ConnectorService(
+            self._store, registry, validator, self._providers, self._view
+        )
+        self._store.on_logger = self._apply_level
+        self._store.on_fenced = self._activity.step_down
+
+    def api(self, base_url: str) -> ConnectApi:
+        """Return the REST API."""
+        properties = for_librdkafka(self._settings.client_properties)
+        offsets = StoredOffsets(
+            self._service,
+            self._store,
+            GroupOffsets(self._client),
+            self._topics,
+            partial(self._engine.forget_state, properties=properties),
+        )
+        return ConnectApi(
+            ConnectContext(
+                self._service,
+                offsets,
+                self._loggers,
+                self.progress,
+                self._logs.lines,
+                self.engine_problem,
+                self.views,
+                base_url,
+                self._forwarding,
+                (ConfigsWriteError,),
+                self._settings.tracks_topics,
+                self._settings.allows_topics_reset,
+            )
+        )
+
+    def not_ready(self) -> str | None:
+        """Return why the runner is not ready, or None."""
+        return self._view.starting or self.engine_problem()
+
+    def engine_problem(self) -> str | None:
+        """Return why no job can run; a runner on standby needs no engine."""
+        if self._active is not None:
+            return self._active.engine_problem
+        return None if self._activity.is_decided else "The runner joins its group"
+
+    def progress(self, name: str) -> dict[str, Any]:
+        """Return the figures of a job."""
+        active = self._active
+        if active is None:
+            return progress_json(None, None)
+        return progress_json(active.fleet.jobs.get(name), active.progress.get(name))
+
+    def views(self) -> dict[str, LiveView]:
+        """Return the views that run here, by the names of their jobs."""
+        return {} if self._active is None else self._active.views()
+
+    def metrics(self) -> HostMetrics:
+        """Return the metrics of the listener and of all jobs."""
+        metrics = HostMetrics()
+        add_job_metrics(metrics.registry, lambda: self._active)
+        return metrics
+
+    def _apply_level(self, record: LoggerRecord) -> None:
+        if record.level is not None:
+            self._loggers.set_level(record.logger, record.level)
+
+    async def run(self) -> None:
+        """Read the topics, then be active or on standby until cancelled."""
+        _package_logger.addHandler(self._logs)
+        try:
+            await self._run()
+        finally:
+            _package_logger.removeHandler(self._logs)
+
+    async def _run(self) -> None:
+        await self._store.open()
+        self._view.cluster_id = self._client.metadata.cluster_id or ""
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._store.follow)
+            nursery.start_soon(self._activity.run)
+            self._view.starting = None
+            while True:
+                await self._activity.wait(active=True)
+                await self._be_active()
+
+    async def _be_active(self) -> None:
+        """Run jobs until the group makes another runner the active one, or that one fences this."""
+        statuses = JobStatuses(
+            self._store,
+            self._planner.registry,
+            self._view.url.partition("://")[2],
+            tracks_topics=self._settings.tracks_topics,
+        )
+        active = ActiveRunner(
+            self._store,
+            self._engine,
+            self._planner,
+            self._settings.restarts,
+            statuses,
+            self._topics,
+        )
+        self._active = active
+        try:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(active.run)
+                self._view.is_active = True
+                await self._activity.wait(active=False)
+                nursery.cancel_scope.cancel()
+        except* ConfigsWriteError as group:
+            logger.warning("another runner has taken over error=%s", group.exceptions[0])
+            self._activity.step_down()
+        finally:
+            self._view.is_active = False
+            self._active = None
+
+
+async def run_runner(
+    settings: RunnerSettings,
+    listen: RunnerListen,
+    engine: JobEngine,
+    on_ready: Callable[[str], None] = lambda url: None,
+    stop: Callable[[], Awaitable[None]] = trio.sleep_forever,
+) -> None:
+    """Serve until cancelled or until `stop` returns. `on_ready` gets the URL.
+
+    Raises HttpStartError when it cannot or must not listen, StorageTopicError, ForeignGroupError,
+    or what the client raises when Kafka refuses it.
+    """
+    listen.check()
+    with bind_listener(listen.address) as listener:
+        port: int = listener.getsockname()[1]
+        address = ListenAddress(listen.address.host, port)
+        url = listen.advertised_url or f"{listen.http.scheme}://{address}"
+        async with open_client(settings.client) as client, trio.open_nursery() as nursery:
+            runner = Runner(client, settings, engine, url, listen.http.tls)
+
+            async def serve(task_status: "trio.TaskStatus[str]") -> None:
+                await serve_app(
+                    runner.api(url).asgi(),
+                    HttpSettings(listen.address, listen.http),
+                    not_ready=runner.not_ready,
+                    metrics=runner.metrics(),
+                    stop=stop,
+                    listener=listener,
+                    task_status=task_status,
+                )
+                nursery.cancel_scope.cancel()
+
+            await nursery.start(serve)
+            on_ready(url)
+            await runner.run()
