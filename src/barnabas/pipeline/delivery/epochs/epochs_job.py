@@ -25,6 +25,7 @@ from barnabas.pipeline.delivery.epochs import (
     marker_records,
     query_version,
     repeatable_rows,
+    stream_times,
 )
 from barnabas.pipeline.delivery.epochs.checkpoint_files import CheckpointFiles, check
 from barnabas.pipeline.delivery.epochs.epoch_markers import Marker
@@ -185,7 +186,8 @@ def _query(plan: JobPlan, frame: DataFrame, epochs: EpochPlan, output_mode: str)
         .option("checkpointLocation", epochs.checkpoint)
         .trigger(processingTime=f"{plan.trigger_ms} milliseconds")
     )
-    with chained_states.allowed(frame):
+    known = stream_times.known_to_tasks(frame.sparkSession, epochs.checkpoint)
+    with chained_states.allowed(frame), known:
         return writer.start()
 
 
