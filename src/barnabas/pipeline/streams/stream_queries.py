@@ -25,6 +25,8 @@ _HEALTHY_S: Final = 600.0
 _POLL_S: Final = 0.2
 
 
+_TRIMMED_LINE: Final = "query %s skipped %d offsets that retention deleted before they were read"
+_LATE_LINE: Final = "query %s dropped %d records that came after their windows were closed"
 _SESSION_ENDED: Final = JobFailure(
     "the driver JVM of Spark ended, such as by a kill for lack of memory: run the app again",
     is_permanent=True,
@@ -58,6 +60,7 @@ class StreamQuery:
     _started_s: float = attrs.field(default=0.0, init=False, repr=False)
     _due_s: float | None = attrs.field(default=None, init=False, repr=False)
     _trimmed: TrimmedReports = attrs.field(factory=TrimmedReports, init=False, repr=False)
+    _late: TrimmedReports = attrs.field(factory=TrimmedReports, init=False, repr=False)
 
     def progress(self) -> JobProgress:
         """Return the figures since the query started: records, rows written, lag."""
@@ -75,7 +78,7 @@ class StreamQuery:
         """Start the job. Raises StreamFailedError when a restart would not help."""
         self._generation += 1
         self._due_s = None
-        self._trimmed = TrimmedReports()
+        self._trimmed, self._late = TrimmedReports(), TrimmedReports()
         self._started_s = time.monotonic()
         try:
             self._job = self.start_job(self._generation)
@@ -92,12 +95,12 @@ class StreamQuery:
             return
         if self._job is None:
             return
-        self._report_trimmed()
+        self._report_losses()
         failure = self._job.failure()
         if failure is None and not self._job.is_running():
             failure = JobFailure("the query was stopped from outside", is_permanent=True)
         if failure is not None:
-            self._report_trimmed(is_last=True)
+            self._report_losses(is_last=True)
             self._job.stop(5)
             self._failed(failure)
 
@@ -105,21 +108,22 @@ class StreamQuery:
         """Stop the job after its running transaction."""
         self._due_s = None
         if self._job is not None:
-            self._report_trimmed(is_last=True)
             self._job.stop(timeout_s)
+            self._report_losses(is_last=True)
 
-    def _report_trimmed(self, *, is_last: bool = False) -> None:
-        """Log the offsets that the query skipped since the last line, at most every 10 seconds."""
-        total = self.progress().trimmed
-        count = self._trimmed.due(total, time.monotonic())
-        if is_last:
-            count += self._trimmed.rest()
-        if count:
-            _logger.warning(
-                "query %s skipped %d offsets that retention deleted before they were read",
-                self.name,
-                count,
-            )
+    def _report_losses(self, *, is_last: bool = False) -> None:
+        """Log what the query skipped and dropped since the last lines, at most every 10 seconds."""
+        progress = self.progress()
+        reports = (
+            (self._trimmed, progress.trimmed, _TRIMMED_LINE),
+            (self._late, progress.late, _LATE_LINE),
+        )
+        for report, total, line in reports:
+            count = report.due(total, time.monotonic())
+            if is_last:
+                count += report.rest()
+            if count:
+                _logger.warning(line, self.name, count)
 
     def _failed(self, failure: JobFailure) -> None:
         if not failure.is_permanent and not self.is_session_alive():

@@ -40,8 +40,8 @@ def known_to_tasks(session: SparkSession, checkpoint: str) -> Generator[None]:
 
 
 def lane_of(topic: str, partition: int) -> str:
-    """Return the name of a partition's time, which is the name of a file, too."""
-    return f"{partition}-{urllib.parse.quote(topic, safe='')}"
+    """Return the name of a partition's time."""
+    return f"{partition}-{topic}"
 
 
 @attrs.frozen
@@ -75,7 +75,7 @@ class StreamTimes:
         if self.files is None or time_ms in (before_ms, kept.get(self.epoch, UNKNOWN_MS)):
             return
         times = {self.epoch: time_ms} if before < 0 else {before: before_ms, self.epoch: time_ms}
-        self.files.replace(f"{STREAM_TIMES}/{lane}", json.dumps(times).encode())
+        self.files.replace(_path(lane), json.dumps(times).encode())
 
     def slowest_ms(self, *, waits_for_all: bool) -> int:
         """Return the least time of the partitions at the end of the epoch before.
@@ -85,7 +85,8 @@ class StreamTimes:
         """
         if self.files is None or not self.is_first:
             return UNKNOWN_MS
-        lanes = {each for each in self.files.names(STREAM_TIMES) if each[0].isdecimal()}
+        names = (each for each in self.files.names(STREAM_TIMES) if each[0].isdecimal())
+        lanes = {urllib.parse.unquote(each) for each in names}
         if waits_for_all:
             positions = self.files.positions_at(self.epoch)
             lanes |= {lane_of(topic, each) for topic, found in positions.items() for each in found}
@@ -99,7 +100,7 @@ class StreamTimes:
         )
 
     def _kept(self, lane: str) -> dict[int, int]:
-        content = None if self.files is None else self.files.content_of(f"{STREAM_TIMES}/{lane}")
+        content = None if self.files is None else self.files.content_of(_path(lane))
         if content is None:
             return {}
         try:
@@ -107,6 +108,10 @@ class StreamTimes:
             return {int(epoch): int(time_ms) for epoch, time_ms in found.items()}
         except (ValueError, AttributeError):  # a part of a file, after a power cut
             return {}
+
+
+def _path(lane: str) -> str:
+    return f"{STREAM_TIMES}/{urllib.parse.quote(lane, safe='')}"
 
 
 @functools.lru_cache(8)

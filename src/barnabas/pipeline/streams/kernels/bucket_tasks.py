@@ -29,6 +29,8 @@ from barnabas.pipeline.streams.kernels.kernel_rows import (
     in_sequence,
     in_stream_order,
 )
+from barnabas.pipeline.streams.kernels.partition_times import BATCH_TIMES, Lane, PartitionTimes
+from barnabas.pipeline.streams.kernels.stream_aggregates import LATE
 
 _REMEMBERED_KEYS: Final = 65_536
 _pandas: Final[Any] = importlib.import_module("pandas")  # it has no types
@@ -59,12 +61,15 @@ def bucket_of(key: bytes | None, buckets: int) -> int:
     return 0 if key is None else partition_of(key, buckets)
 
 
-def place(plan: BucketPlan, batches: Iterable[Any]) -> Iterator[Any]:
+def place(
+    plan: BucketPlan, batches: Iterable[Any], times: PartitionTimes = BATCH_TIMES
+) -> Iterator[Any]:
     """Yield Arrow batches with the columns `stream_time_ms` and `bucket`.
 
-    For a kernel that acts on time, the time of each source partition follows for all buckets.
+    The stream time of a partition continues from `times`. For a kernel that acts on time, the time
+    of each source partition follows for all buckets.
     """
-    reached: dict[tuple[int, int], int] = {}
+    reached = _Reached(times)
     schema: Any = None
     for batch in batches:
         times_ms = _stream_times(batch, reached, plan.kernel.timed)
@@ -76,8 +81,9 @@ def place(plan: BucketPlan, batches: Iterable[Any]) -> Iterator[Any]:
         placed = pa.RecordBatch.from_pydict(columns)
         schema = placed.schema
         yield placed
+    reached.keep()
     if plan.kernel.acts_on_time and schema is not None:
-        for partition, time_ms in _newest(reached).items():
+        for partition, time_ms in reached.newest().items():
             yield _time_in_all_buckets(schema, plan.buckets, partition, time_ms)
 
 
@@ -104,6 +110,8 @@ def _stepped(plan: BucketPlan, frames: Iterable[Any], state: Any) -> Iterator[An
     if plan.partitions is not None:
         ordered = _distributed(ordered, plan.partitions, bucket)
     outputs = list(in_sequence(plan.kernel.step(ordered, bucket)))
+    if late := bucket.dropped[LATE]:
+        outputs.append(Row(None, None, 0, Side.LATE, offset=late))
     # The state is not written for the time alone: there is a time for each bucket in each batch.
     if not is_only_time or not bucket.has_stores_of(_stored(state.get[0], signature)):
         state.update((state_codec.encode(bucket, signature),))
@@ -119,26 +127,47 @@ def _stored(blob: bytes, signature: dict[str, Any]) -> BucketState:
         raise TaskFailureError(message, is_permanent=True) from error
 
 
-def _stream_times(batch: Any, reached: dict[tuple[int, int], int], timed: Timed) -> list[int]:
+class _Reached:
+    """The stream times that the lanes of a task have reached."""
+
+    def __init__(self, times: PartitionTimes) -> None:
+        self._times = times
+        self._kept: set[Lane] = set()
+        self.times_ms: dict[Lane, int] = {}
+
+    def before(self, lane: Lane, *, is_known: bool) -> int:
+        """Return the time up to now; rows of another kernel have known times of their own."""
+        found = self.times_ms.get(lane)
+        if found is None and not is_known:
+            self._kept.add(lane)
+            return self._times.before(lane.name)
+        return UNKNOWN_MS if found is None else found
+
+    def keep(self) -> None:
+        """Keep the times for the next micro-batch."""
+        for lane in self._kept:
+            self._times.keep(lane.name, self.times_ms[lane])
+
+    def newest(self) -> dict[int, int]:
+        """Return the stream time of each partition: the larger one of its two sides."""
+        found: dict[int, int] = {}
+        for lane, time_ms in self.times_ms.items():
+            found[lane.partition] = max(time_ms, found.get(lane.partition, UNKNOWN_MS))
+        return found
+
+
+def _stream_times(batch: Any, reached: _Reached, timed: Timed) -> list[int]:
     """Return the stream time at each row, where it is not known yet; keep it in `reached`."""
-    names = ("side", "partition", "timestamp_ms", "stream_time_ms", "key", "value")
+    names = ("side", "partition", "source", "timestamp_ms", "stream_time_ms", "key", "value")
     columns = [batch.column(name).to_pylist() for name in names]
     found: list[int] = []
-    for side, partition, time_ms, known_ms, key, value in zip(*columns, strict=True):
-        source = (side, partition)
-        newest_ms = reached.get(source, UNKNOWN_MS)
+    for *place, time_ms, known_ms, key, value in zip(*columns, strict=True):
+        lane = Lane(*place)
+        newest_ms = reached.before(lane, is_known=known_ms != UNKNOWN_MS)
         if known_ms == UNKNOWN_MS:
             known_ms = max(time_ms, newest_ms) if timed.counts(key, value) else newest_ms
-        reached[source] = max(known_ms, newest_ms)
+        reached.times_ms[lane] = max(known_ms, newest_ms)
         found.append(known_ms)
-    return found
-
-
-def _newest(reached: dict[tuple[int, int], int]) -> dict[int, int]:
-    """Return the stream time of each partition: the larger one of its two sides."""
-    found: dict[int, int] = {}
-    for (_, partition), time_ms in reached.items():
-        found[partition] = max(time_ms, found.get(partition, UNKNOWN_MS))
     return found
 
 

@@ -43,6 +43,8 @@ class Side(enum.IntEnum):
     """No record: the stream time of a partition has reached the row's timestamp."""
     CLOCK = 3
     """No record: the wall clock has reached the row's timestamp."""
+    LATE = 4
+    """No record: the offset is the number of rows that a kernel dropped as late."""
 
     @property
     def is_time(self) -> bool:
