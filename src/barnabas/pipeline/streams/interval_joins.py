@@ -89,6 +89,4 @@ def deduplicated(frame: DataFrame, by: Column, within_ms: int) -> DataFrame:
     outputs = kernel_output(rows, Deduplicate(within_ms), named.schema[_BY].dataType)
     types = {"k": frame.schema[KEY].dataType, "v": frame.schema[VALUE].dataType}
     record = unpacked(col(VALUE), **types)
-    return outputs.select(
-        record["k"].alias(KEY), record["v"].alias(VALUE), TIMESTAMP, HEADERS
-    )
+    return outputs.select(record["k"].alias(KEY), record["v"].alias(VALUE), TIMESTAMP, HEADERS)

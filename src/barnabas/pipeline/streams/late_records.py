@@ -72,7 +72,7 @@ def _stream_times(*, waits_for_all: bool) -> Callable[..., Column]:
 def timed(
     batches: Iterable[tuple[Any, ...]], times: StreamTimes, *, waits_for_all: bool
 ) -> Iterator[Any]:
-    """Yield frames with the stream time at each record of a task, and that of the slowest partition.
+    """Yield frames with the stream time at each record of a task, and the slowest partition's.
 
     A batch has columns of pandas: topic, partition, time, and whether the record moves time.
     """

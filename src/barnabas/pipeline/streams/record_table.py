@@ -87,9 +87,7 @@ class Table:
             raise ValueError("final() needs windows: without them a result is never final")
         if self.followed is None and self.closed is not None:
             frame = self.closed()
-            return attrs.evolve(
-                self, frame=frame, output_mode="append", followed=None, closed=None
-            )
+            return attrs.evolve(self, frame=frame, output_mode="append", followed=None, closed=None)
         gap_ms = self.windows.size_ms if self.windows.kind is WindowKind.SESSION else 0
         kernel = until_window_closes(self.windows.grace_ms + gap_ms)
         return self._held("final()", kernel)

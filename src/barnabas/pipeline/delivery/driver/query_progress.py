@@ -45,11 +45,7 @@ class BatchProgress:
             figures=observed.get(FIGURES) or {},
             lag=_lag(sources),
             starts=_starts(sources),
-            late=sum(
-                (figures or {}).get(LATE) or 0
-                for name, figures in observed.items()
-                if name.startswith(late_figure(""))
-            ),
+            late=_late(observed),
         )
 
 
@@ -79,6 +75,14 @@ def added(total: JobProgress, batch: BatchProgress, now_ms: int) -> JobProgress:
         phases_ms=batch.phases_ms,
         updated_ms=now_ms,
     )
+
+
+def _late(observed: Mapping[str, Mapping[str, int | None] | None]) -> int:
+    """Return the records that operators dropped as late."""
+    found = [
+        figures or {} for name, figures in observed.items() if name.startswith(late_figure(""))
+    ]
+    return sum(figures.get(LATE) or 0 for figures in found)
 
 
 def _kafka_sources(sources: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:

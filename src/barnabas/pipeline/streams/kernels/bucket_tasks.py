@@ -33,6 +33,10 @@ from barnabas.pipeline.streams.kernels.partition_times import BATCH_TIMES, Lane,
 from barnabas.pipeline.streams.kernels.stream_aggregates import LATE
 
 _REMEMBERED_KEYS: Final = 65_536
+_TIMED: Final = (
+    *("side", "partition", "source", "key", "value"),
+    *("timestamp_ms", "stream_time_ms", "before_ms"),
+)
 _pandas: Final[Any] = importlib.import_module("pandas")  # it has no types
 # PySpark puts an empty frame after those of a batch, which pandas warns of; types are kept.
 warnings.filterwarnings("ignore", category=FutureWarning, module="pyspark.sql.pandas.serializers")
@@ -64,7 +68,7 @@ def bucket_of(key: bytes | None, buckets: int) -> int:
 def place(
     plan: BucketPlan, batches: Iterable[Any], times: PartitionTimes = BATCH_TIMES
 ) -> Iterator[Any]:
-    """Yield Arrow batches with the columns `stream_time_ms` and `bucket`.
+    """Yield Arrow batches with the columns `stream_time_ms`, `before_ms` and `bucket`.
 
     The stream time of a partition continues from `times`. For a kernel that acts on time, the time
     of each source partition follows for all buckets.
@@ -72,11 +76,12 @@ def place(
     reached = _Reached(times)
     schema: Any = None
     for batch in batches:
-        times_ms = _stream_times(batch, reached, plan.kernel.timed)
+        times_ms, before_ms = _stream_times(batch, reached, plan.kernel.timed)
         keys = batch.column("bucket_key").to_pylist()
         buckets = [bucket_of(key, plan.buckets) for key in keys]
         columns = {name: batch.column(name) for name in COLUMNS}  # Spark takes them by place
         columns["stream_time_ms"] = pa.array(times_ms, pa.int64())
+        columns["before_ms"] = pa.array(before_ms, pa.int64())
         columns["bucket"] = pa.array(buckets, pa.int32())
         placed = pa.RecordBatch.from_pydict(columns)
         schema = placed.schema
@@ -132,43 +137,53 @@ class _Reached:
 
     def __init__(self, times: PartitionTimes) -> None:
         self._times = times
-        self._kept: set[Lane] = set()
+        self._before: dict[Lane, int] = {}
         self.times_ms: dict[Lane, int] = {}
+        """The largest timestamps of the micro-batch."""
+        self.known_ms: dict[Lane, int] = {}
+        """The times before it that rows of another kernel have."""
 
-    def before(self, lane: Lane, *, is_known: bool) -> int:
-        """Return the time up to now; rows of another kernel have known times of their own."""
-        found = self.times_ms.get(lane)
-        if found is None and not is_known:
-            self._kept.add(lane)
-            return self._times.before(lane.name)
-        return UNKNOWN_MS if found is None else found
+    def before(self, lane: Lane) -> int:
+        """Return the time at the end of the micro-batch before."""
+        found = self._before.get(lane)
+        if found is None:
+            found = self._before[lane] = self._times.before(lane.name)
+        return found
 
     def keep(self) -> None:
         """Keep the times for the next micro-batch."""
-        for lane in self._kept:
-            self._times.keep(lane.name, self.times_ms[lane])
+        for lane, before_ms in self._before.items():
+            self._times.keep(lane.name, max(before_ms, self.times_ms[lane]))
 
     def newest(self) -> dict[int, int]:
         """Return the stream time of each partition: the larger one of its two sides."""
         found: dict[int, int] = {}
-        for lane, time_ms in self.times_ms.items():
-            found[lane.partition] = max(time_ms, found.get(lane.partition, UNKNOWN_MS))
+        for times_ms in (self.times_ms, self._before, self.known_ms):
+            for lane, time_ms in times_ms.items():
+                found[lane.partition] = max(time_ms, found.get(lane.partition, UNKNOWN_MS))
         return found
 
 
-def _stream_times(batch: Any, reached: _Reached, timed: Timed) -> list[int]:
-    """Return the stream time at each row, where it is not known yet; keep it in `reached`."""
-    names = ("side", "partition", "source", "timestamp_ms", "stream_time_ms", "key", "value")
-    columns = [batch.column(name).to_pylist() for name in names]
+def _stream_times(batch: Any, reached: _Reached, timed: Timed) -> tuple[list[int], list[int]]:
+    """Return two times at each row: the largest timestamp of the micro-batch, the time before it.
+
+    Rows of another kernel have known times, which nothing is added to.
+    """
+    columns = [batch.column(name).to_pylist() for name in _TIMED]
     found: list[int] = []
-    for *place, time_ms, known_ms, key, value in zip(*columns, strict=True):
+    before: list[int] = []
+    for *place, key, value, time_ms, known_ms, before_ms in zip(*columns, strict=True):
         lane = Lane(*place)
-        newest_ms = reached.before(lane, is_known=known_ms != UNKNOWN_MS)
+        newest_ms = reached.times_ms.get(lane, UNKNOWN_MS)
         if known_ms == UNKNOWN_MS:
+            before_ms = reached.before(lane)
             known_ms = max(time_ms, newest_ms) if timed.counts(key, value) else newest_ms
+        elif before_ms != UNKNOWN_MS:
+            reached.known_ms[lane] = max(before_ms, reached.known_ms.get(lane, UNKNOWN_MS))
         reached.times_ms[lane] = max(known_ms, newest_ms)
         found.append(known_ms)
-    return found
+        before.append(before_ms)
+    return found, before
 
 
 def _time_in_all_buckets(schema: Any, buckets: int, partition: int, time_ms: int) -> Any:

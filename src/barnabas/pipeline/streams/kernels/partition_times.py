@@ -1,4 +1,4 @@
-"""The stream time of partitions from one micro-batch to the next, as the tasks of kernels need it."""
+"""The stream time of partitions from one micro-batch to the next, for the tasks of kernels."""
 
 from typing import Final, NamedTuple, Protocol
 

@@ -81,8 +81,8 @@ class SessionWindowAggregate(RowKernel):
     @staticmethod
     def _time_before(row: Row, task: TaskState) -> int:
         """Return the stream time before a row, as far as its bucket knows."""
-        is_late = row.timestamp_ms < row.stream_time_ms
-        return max(task.time_ms, row.stream_time_ms) if is_late else task.time_ms
+        is_late = row.timestamp_ms < row.reached_ms
+        return max(task.time_ms, row.reached_ms if is_late else row.before_ms)
 
     def _value(self, row: Row, key: bytes, merged: list[_Session]) -> Value:
         aggregate = self.aggregation.start()

@@ -96,7 +96,7 @@ class Deduplicate(RowKernel):
     def on_row(self, row: Row, task: TaskState) -> RowSteps:
         """Yield the row, unless another row of its key passed within the window."""
         reached = task.store("times")
-        newest_ms = max(row.timestamp_ms, row.stream_time_ms)
+        newest_ms = max(row.timestamp_ms, row.reached_ms)
         own_ms = reached[row.partition] = max(reached.get(row.partition, UNKNOWN_MS), newest_ms)
         if row.key is None:
             return NO_KEY
