@@ -106,7 +106,7 @@ class StreamTimes:
         try:
             found: dict[str, Any] = json.loads(content)
             return {int(epoch): int(time_ms) for epoch, time_ms in found.items()}
-        except (ValueError, AttributeError):  # a part of a file, after a power cut
+        except (ValueError, TypeError, AttributeError):  # a part of a file, after a power cut
             return {}
 
 
