@@ -1,6 +1,6 @@
 """Generated input whose partitions are apart in time, and a plain reference for its windows.
 
-A case has two partitions, each with keys of its own. Its records are those that Kafka Streams and
+A case has two partitions, which share no keys. Its records are those that Kafka Streams and
 the reference take in the order of their offsets; batches say which of them come together.
 """
 

@@ -1,4 +1,4 @@
-"""The stream time at each record of a task, in whatever Arrow batches its rows come."""
+"""The stream time at each record of a task, regardless of the Arrow batches."""
 
 from typing import Any
 

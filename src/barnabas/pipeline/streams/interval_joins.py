@@ -82,7 +82,7 @@ def joined(
 def deduplicated(frame: DataFrame, by: Column, within_ms: int) -> DataFrame:
     """Return the records of which no other one with the same `by` came within a time."""
     col = functions().col
-    # A struct has a serde for each type, and says null by a text of its own.
+    # A struct has a serde for each type, and represents null by a text that no other key has.
     named = evaluated(frame, {_BY: functions().struct(by.alias("by"))})
     content = carried({"k": col(KEY), "v": col(VALUE)})
     rows = kernel_input(named, content, key=_BY)

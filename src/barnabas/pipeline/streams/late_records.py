@@ -1,4 +1,4 @@
-"""Records that are late for their windows, by the stream time of their own partition.
+"""Records that are late for their windows, by the stream time of their partition.
 
 Spark's watermark is one for a query: by it, a partition that is ahead would close the windows of
 the others. So records are compared with the time of their partition before Spark aggregates them,

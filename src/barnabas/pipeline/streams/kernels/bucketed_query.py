@@ -41,8 +41,8 @@ def bucketed(
     topic: needed for kernels with time when the key of rows was changed. Each row of `clock` is a
     time of the wall clock, `time_ms`, which all buckets with a state take. `times` is called in a
     task that reads partitions, for their stream times at the end of the micro-batch before; the
-    column `source` tells partitions of several topics apart. The rows that the kernel drops as late
-    are observed.
+    column `source` distinguishes the partitions of several topics. The rows that the kernel drops
+    as late are observed.
 
     The number of buckets and of partitions is fixed with the first state. The query runs in output
     mode "append". Raises ValueError when a column or a number is wrong.

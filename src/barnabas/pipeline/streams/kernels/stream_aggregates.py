@@ -80,7 +80,7 @@ class StreamAggregate(RowKernel):
 class Deduplicate(RowKernel):
     """Rows of a key of which no other row passed within a time. Rows without key are dropped.
 
-    A row that is further behind the stream time of its own partition than the window is dropped.
+    A row that is further behind the stream time of its partition than the window is dropped.
     Rows of all partitions share what passed, which is kept until the slowest one is past it.
     """
 
