@@ -56,7 +56,7 @@ class Stream:
     """The topics of both sides of a join, whose partitions must be the same in number."""
 
     @property
-    def topics(self) -> tuple[str, ...]:
+    def _topics(self) -> tuple[str, ...]:
         """Return the names of the topics that the records come from."""
         return tuple(dict.fromkeys(each.topic for each in self.inputs))
 
@@ -320,7 +320,7 @@ class Stream:
             value=value,
             has_new_keys=has_new_keys,
         )
-        equal = () if has_new_keys else (self.topics, other.topics)
+        equal = () if has_new_keys else (self._topics, other._topics)
         return Stream(frame, self.inputs + other.inputs, "append", joined_topics=equal)
 
     def _with(self, frame: DataFrame) -> Self:

@@ -27,7 +27,7 @@ UNKNOWN_MS: Final = -1
 
 @contextlib.contextmanager
 def known_to_tasks(session: SparkSession, checkpoint: str) -> Generator[None]:
-    """Give the location of the checkpoint to the tasks of a query that starts meanwhile.
+    """Name the checkpoint to the tasks of a query that starts meanwhile.
 
     A query has the local properties of the thread that starts it.
     """
