@@ -25,8 +25,6 @@ _HEALTHY_S: Final = 600.0
 _POLL_S: Final = 0.2
 
 
-_TRIMMED_LINE: Final = "query %s skipped %d offsets that retention deleted before they were read"
-_LATE_LINE: Final = "query %s dropped %d records that came after their windows were closed"
 _SESSION_ENDED: Final = JobFailure(
     "the driver JVM of Spark ended, such as by a kill for lack of memory: run the app again",
     is_permanent=True,
@@ -114,16 +112,18 @@ class StreamQuery:
     def _report_losses(self, *, is_last: bool = False) -> None:
         """Log what the query skipped and dropped since the last lines, at most every 10 seconds."""
         progress = self.progress()
-        reports = (
-            (self._trimmed, progress.trimmed, _TRIMMED_LINE),
-            (self._late, progress.late, _LATE_LINE),
-        )
-        for report, total, line in reports:
-            count = report.due(total, time.monotonic())
-            if is_last:
-                count += report.rest()
-            if count:
-                _logger.warning(line, self.name, count)
+        if count := _due(self._trimmed, progress.trimmed, is_last=is_last):
+            _logger.warning(
+                "query %s skipped %d offsets that retention deleted before they were read",
+                self.name,
+                count,
+            )
+        if count := _due(self._late, progress.late, is_last=is_last):
+            _logger.warning(
+                "query %s dropped %d records that came after their windows were closed",
+                self.name,
+                count,
+            )
 
     def _failed(self, failure: JobFailure) -> None:
         if not failure.is_permanent and not self.is_session_alive():
@@ -138,6 +138,12 @@ class StreamQuery:
         _logger.warning(
             "query %s failed, restarting in %.0f s: %s", self.name, delay_s, failure.message
         )
+
+
+def _due(reports: TrimmedReports, total: int, *, is_last: bool) -> int:
+    """Return the number that the log names now, given the total; at the end, all that is left."""
+    count = reports.due(total, time.monotonic())
+    return count + reports.rest() if is_last else count
 
 
 class QueryWatcher:
