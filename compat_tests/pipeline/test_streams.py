@@ -721,3 +721,85 @@ def test_running_app_counts_the_records_that_retention_deleted(
     assert len(numbers) < 1_000
     counts = [each.args[1] for each in caplog.records if "retention deleted" in each.msg]
     assert sum(counts) == 1_051 - len(found)
+
+
+HOUR_MS = 3_600_000
+
+
+def hours_of(key: str, first: int) -> list[tuple[str, str, int]]:
+    """Return six hours of records of a key, a thousand in each."""
+    step_ms = HOUR_MS // 1_000
+    return [(key, "x", first * HOUR_MS + number * step_ms) for number in range(6_000)]
+
+
+def counted(messages: list[Any]) -> dict[bytes, int]:
+    """Return the number of records of each key in all of its windows."""
+    newest = {each.key(): struct.unpack(">q", each.value())[0] for each in messages}
+    found: dict[bytes, int] = {}
+    for key, count in newest.items():
+        found[key[:-8]] = found.get(key[:-8], 0) + count
+    return found
+
+
+def test_windows_count_all_records_of_a_partition_that_is_hours_behind(
+    app, records, topics, caplog
+) -> None:
+    """Batches have both partitions, one of which is six hours ahead; late records are counted."""
+    source, target = topics.create("in", partitions=2), topics.create("out")
+    records.send(source, *hours_of("a", 1))
+    records.send(source, *hours_of("b", 7), partition=1)
+    hours = ks.tumbling("1 hour", grace="5 minutes")
+
+    def described() -> tuple[ks.App, Any]:
+        found = app("skewed")
+        read = found.topic(source, key=ks.String(), value=ks.String(), max_records=2_000)
+        return found, found.write(read.group_by_key().window(hours).count(), target)
+
+    running, query = described()
+    with running:
+        eventually(lambda: counted(records.all(target)) == {b"a": 6_000, b"b": 6_000})
+        assert query.progress().late == 0
+    # Both are late for their own partition only: the time of partitions survives the restart.
+    records.send(source, ("a", "late", 5 * HOUR_MS), ("a", "x", 7 * HOUR_MS))
+    records.send(source, ("b", "late", 11 * HOUR_MS), ("b", "x", 13 * HOUR_MS), partition=1)
+    again, query = described()
+    with again:
+        eventually(lambda: counted(records.all(target)) == {b"a": 6_001, b"b": 6_001})
+        eventually(lambda: query.progress().late == 2)
+    lines = [each.args for each in caplog.records if "windows were closed" in each.msg]
+    assert sum(count for _, count in lines) == 2
+    assert {name for name, _ in lines} == {query.name}
+
+
+def test_late_records_of_kernels_are_counted(app, records, topics) -> None:
+    source, *targets = (topics.create(each) for each in ("in", "sessions", "unique", "final"))
+    records.send(source, ("a", "1", 90_000), ("a", "2", 10_000), ("b", "3", 10_000))
+    running = app()
+    read = running.topic(source, key=ks.String(), value=ks.String())
+    queries = [
+        running.write(read.window(ks.session("1 second")).count(), targets[0]),
+        running.write(read.dedupe("1 second"), targets[1]),
+        running.write(read.window(ks.tumbling("1 second")).count().final(), targets[2]),
+    ]
+    with running:
+        for query in queries:
+            eventually(lambda query=query: query.progress().late == 2)
+        assert [each.value() for each in records.all(targets[1])] == [b"1"]
+
+
+def test_join_of_topics_with_other_partitions_is_refused(app, records, topics) -> None:
+    left, right, target = topics.create("l", partitions=3), topics.create("r"), topics.create("out")
+    joining = app()
+    sides = [joining.topic(each, key=ks.String(), value=ks.String()) for each in (left, right)]
+    joining.write(sides[0].join(sides[1], within="1 second"), target)
+    with pytest.raises(ks.StreamFailedError, match=f"{left} has 3, {right} has 1: give both"):
+        joining.start()
+    records.send(left, ("a", "1", 1_000), partition=2)
+    records.send(right, ("a", "x", 1_500))
+    spread = app()
+    sides = [spread.topic(each, key=ks.String(), value=ks.String()) for each in (left, right)]
+    joined = sides[0].select_key("key").join(sides[1], within="1 second", value="left || right")
+    query = spread.write(joined, target)
+    with spread:
+        (found,) = records.await_count(target, 1, query)
+    assert (found.key(), found.value()) == (b"a", b"1x")

@@ -18,6 +18,7 @@ from barnabas.pipeline.streams.kernels.session_windows import SessionWindowAggre
 from barnabas.pipeline.streams.kernels.stream_aggregates import StreamAggregate, counting
 from barnabas.pipeline.streams.kernels.stream_table_joins import StreamTableJoin
 from barnabas.pipeline.streams.kernels.suppression import until_time_limit
+from barnabas.pipeline.streams.kernels.time_windows import TimeWindowAggregate, TimeWindows
 from barnabas.pipeline.streams.kernels.user_kernels import Process
 from compat_tests import spark as setup
 from compat_tests.pipeline.conftest import eventually
@@ -54,12 +55,26 @@ class StoredState:
         self.content = content
 
 
+class Times:
+    """The stream times of partitions, as a checkpoint keeps them."""
+
+    def __init__(self) -> None:
+        self.kept: dict[str, int] = {}
+
+    def before(self, lane: str) -> int:
+        return self.kept.get(lane, -1)
+
+    def keep(self, lane: str, time_ms: int) -> None:
+        self.kept[lane] = time_ms
+
+
 class Buckets:
     """The tasks of a query, without Spark: place, shuffle, step."""
 
     def __init__(self, plan: Any) -> None:
         self.plan = plan
         self.states: dict[int, StoredState] = {}
+        self.times = Times()
 
     def run(self, *source_tasks: Sequence[Row]) -> list[Row]:
         import pyarrow as pa
@@ -67,7 +82,9 @@ class Buckets:
         from barnabas.pipeline.streams.kernels import bucket_tasks
 
         placed = [
-            batch for rows in source_tasks for batch in bucket_tasks.place(self.plan, batches(rows))
+            batch
+            for rows in source_tasks
+            for batch in bucket_tasks.place(self.plan, batches(rows), self.times)
         ]
         frame = pa.Table.from_batches(placed).to_pandas()
         return [row for group in frame.groupby("bucket") for row in self.step(*group)]
@@ -100,6 +117,7 @@ def batches(rows: Sequence[Row]) -> list[Any]:
     types = {name: kinds.get(kind, header) for name, (kind, _) in bucket_rows.COLUMNS.items()}
     arrays = {name: pa.array(columns[name], types[name]) for name in columns}
     arrays["bucket_key"] = arrays["key"]
+    arrays["source"] = pa.array(["topic"] * len(rows))
     return [pa.RecordBatch.from_pydict(arrays)]
 
 
@@ -124,6 +142,15 @@ def test_rows_of_all_buckets_have_the_stream_time_of_their_partition() -> None:
         (5, 5),
         (100, 100),
     ]
+
+
+def test_rows_of_all_buckets_have_the_stream_time_of_the_micro_batches_before() -> None:
+    """The row at 3 is late because of a row of another bucket, in an earlier micro-batch."""
+    counts = Buckets(plan_of(TimeWindowAggregate(TimeWindows(10, 10), counting_bytes())))
+    assert len(counts.run([Row(key(1), b"v", 100)])) == 1
+    later = [Row(key(2), b"v", 3, offset=1), Row(key(3), b"v", 3, partition=1)]
+    (accepted, *late) = sorted(counts.run(later), key=lambda row: row.side)
+    assert (accepted.key, [(row.side, row.offset) for row in late]) == (key(3), [(Side.LATE, 1)])
 
 
 def counting_bytes() -> Any:

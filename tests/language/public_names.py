@@ -57,7 +57,7 @@ def commands() -> Iterator[tuple[str, list[str]]]:
 
 # Fields of streams that operators read, and what an app calls; users have `df` and the operators.
 _INTERNAL_NAMES = (
-    *("followed", "frame", "has_new_keys", "inputs", "output_mode"),
+    *("closed", "followed", "frame", "has_new_keys", "inputs", "joined_topics", "output_mode"),
     *("start_job", "watch", "has_committed_positions", "position_plan"),
 )
 

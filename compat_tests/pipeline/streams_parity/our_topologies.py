@@ -21,6 +21,7 @@ from barnabas.pipeline.streams.kernels.foreign_key_joins import (
 from barnabas.pipeline.streams.kernels.kernel_chain import Chain
 from barnabas.pipeline.streams.kernels.kernel_protocol import Kernel
 from barnabas.pipeline.streams.kernels.kernel_rows import (
+    UNKNOWN_MS,
     Row,
     Side,
     Timed,
@@ -30,6 +31,7 @@ from barnabas.pipeline.streams.kernels.kernel_rows import (
 from barnabas.pipeline.streams.kernels.session_windows import SessionWindowAggregate
 from barnabas.pipeline.streams.kernels.sliding_windows import SlidingWindowAggregate
 from barnabas.pipeline.streams.kernels.stream_aggregates import (
+    LATE,
     Aggregation,
     StreamAggregate,
     counting,
@@ -61,27 +63,48 @@ class Buckets:
         self._kernel = kernel
         self._route = route
         self._states = [BucketState() for _ in range(count)]
+        self._reached: dict[tuple[int, int], int] = {}
+        self.late = 0
 
     def step(self, rows: Iterable[Row]) -> Rows:
         """Return the outputs of a micro-batch."""
-        stamped = in_stream_order(rows, self._kernel.first, self._kernel.timed)
+        timed = list(self._timed(rows))
+        stamped = in_stream_order(timed, self._kernel.first, self._kernel.timed)
         found: Rows = []
         for number, state in enumerate(self._states):
             mine = [row for row in stamped if row.side is Side.CLOCK or self._bucket(row) == number]
             if len(self._states) > 1:
                 mine = in_stream_order([*mine, *_times(stamped)], self._kernel.first)
             found += in_sequence(self._kernel.step(mine, state))
+            self.late += state.dropped.pop(LATE, 0)
         return found
+
+    def _timed(self, rows: Iterable[Row]) -> Iterator[Row]:
+        """Yield rows with the stream time that their partition had before the batch."""
+        before = dict(self._reached)
+        for row in sorted(rows, key=_place):
+            if row.side is Side.CLOCK or row.stream_time_ms != UNKNOWN_MS:
+                yield row
+                continue
+            lane = (row.side, row.partition)
+            yield row._replace(before_ms=before.get(lane, UNKNOWN_MS))
+            if self._kernel.timed.counts(row.key, row.value):
+                now_ms = self._reached.get(lane, UNKNOWN_MS)
+                self._reached[lane] = max(now_ms, row.timestamp_ms)
 
     def _bucket(self, row: Row) -> int:
         return sum(self._route(row) or b"") % len(self._states)
+
+
+def _place(row: Row) -> tuple[int, int, int]:
+    return row.side, row.partition, row.offset
 
 
 def _times(stamped: Sequence[Row]) -> Rows:
     """Return a row for the stream time that each partition has at the end of a batch."""
     times: dict[int, int] = {}
     for row in (each for each in stamped if each.side is not Side.CLOCK):
-        times[row.partition] = max(times.get(row.partition, -1), row.stream_time_ms)
+        times[row.partition] = max(times.get(row.partition, -1), row.reached_ms)
     return [
         Row(None, None, time_ms, Side.TIME, partition, stream_time_ms=time_ms)
         for partition, time_ms in times.items()

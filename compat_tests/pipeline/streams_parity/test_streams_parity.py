@@ -9,11 +9,19 @@ import pytest
 from barnabas.pipeline.streams.kernels.kernel_rows import Row, Side, in_stream_order
 from compat_tests import jars
 from compat_tests.pipeline.streams_parity.our_topologies import TOPOLOGIES, Relation, Topology
+from compat_tests.pipeline.streams_parity.skewed_cases import Shape, skewed_cases
 from compat_tests.pipeline.streams_parity.stream_cases import Case, cases, with_clock
 from compat_tests.pipeline.streams_parity.streams_peer import Input, Output, StreamsPeer
 
 EXAMPLES = int(os.environ.get("BARNABAS_STREAMS_EXAMPLES", "25"))
 SEED = int(os.environ.get("BARNABAS_STREAMS_SEED", "1"))
+WITH_TIME = [
+    *("tumbling-count", "tumbling-reduce", "hopping-count", "hopping-aggregate"),
+    *("sliding-count", "sliding-aggregate", "session-count", "session-aggregate"),
+    *("tumbling-final", "hopping-final", "session-final", "tumbling-emit-on-close"),
+    *("time-limit", "table-time-limit", "table-most-records"),
+    *("stream-stream-inner", "stream-stream-left", "stream-stream-outer", "stream-stream-after"),
+]
 TOPICS = {Side.LEFT: "left", Side.RIGHT: "right", Side.CLOCK: "clock"}
 
 
@@ -87,6 +95,21 @@ def test_topology_emits_what_kafka_streams_emits(peer: StreamsPeer, name: str) -
     found = list(cases(SEED, EXAMPLES, sides=topology.sides, partitions=topology.partitions))
     if topology.has_clock:
         found = [with_clock(each) for each in found]
+    compare(peer, name, found)
+
+
+@pytest.mark.parametrize("name", WITH_TIME)
+def test_partitions_that_are_apart_in_time_emit_what_kafka_streams_emits(
+    peer: StreamsPeer, name: str
+) -> None:
+    count = EXAMPLES * len(Shape)
+    found = [case for _, case in skewed_cases(SEED, count, sides=TOPOLOGIES[name].sides)]
+    compare(peer, name, found)
+
+
+def compare(peer: StreamsPeer, name: str, found: Sequence[Case]) -> None:
+    """Run cases through both sides, in all numbers of buckets."""
+    topology = TOPOLOGIES[name]
     partitions = range(topology.partitions)
     inputs = [taken(topology, case, partition) for case in found for partition in partitions]
     theirs = iter(peer.run(name, inputs))

@@ -126,6 +126,7 @@ def _progress_lines(progress: dict[str, Any]) -> Iterator[str]:
         "fenced",
         "skipped",
         "trimmed",
+        "late",
         "restarts",
     ):
         yield f"{_INDENT}{name}: {progress[name]}"

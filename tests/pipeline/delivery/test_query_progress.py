@@ -35,6 +35,13 @@ def test_batch_is_added_to_the_totals() -> None:
     assert total.lag[0].lag == 2
 
 
+def test_late_records_of_all_operators_are_added() -> None:
+    late = {"late-windows": {"late": 4}, "late-deduplicate": {"late": None}, "later": {"late": 9}}
+    report = {**REPORT, "observedMetrics": {**REPORT["observedMetrics"], **late}}
+    total = added(JobProgress(late=1), BatchProgress.read(json.dumps(report)), now_ms=9)
+    assert total.late == 5
+
+
 def test_idle_report_changes_the_lag_only() -> None:
     idle = {**REPORT, "numInputRows": 0, "observedMetrics": {}, "processedRowsPerSecond": 0.0}
     total = added(JobProgress(records=5, batches=2), BatchProgress.read(json.dumps(idle)), 9)

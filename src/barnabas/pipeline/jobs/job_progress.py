@@ -24,6 +24,7 @@ _COUNTERS: Final = {
     "fenced": "Producers that another task replaced since the job started.",
     "skipped": "Records that an earlier transaction had committed already.",
     "trimmed": "Offsets that retention deleted before they were read.",
+    "late": "Records dropped because their windows were closed.",
 }
 _GAUGES: Final = {
     "records_per_second": "Records per second of the newest batches.",
@@ -59,6 +60,7 @@ def progress_json(job: JobSupervision | None, progress: JobProgress | None) -> d
         "fenced": found.fenced,
         "skipped": found.skipped,
         "trimmed": found.trimmed,
+        "late": found.late,
         "updated_ms": found.updated_ms,
     }
 

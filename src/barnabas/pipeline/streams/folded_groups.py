@@ -109,7 +109,7 @@ def folded(
     Raises KeyTypeError.
     """
     col = functions().col
-    rows = kernel_input(frame.filter(col(VALUE).isNotNull()), packed({"v": col(VALUE)}))
+    rows = kernel_input(frame, packed({"v": col(VALUE)}))
     key_type = frame.schema[KEY].dataType
     has_time = windows is not None or behind is not None
     outputs = kernel_output(
@@ -167,11 +167,13 @@ def _aggregate(fold: Fold, windows: Window | None) -> RowKernel:
         return StreamAggregate(aggregation)
     grace_ms = windows.grace_ms
     if windows.kind is WindowKind.SESSION:
-        return SessionWindowAggregate(windows.size_ms, aggregation, fold.merger, grace_ms)
+        return SessionWindowAggregate(
+            windows.size_ms, aggregation, fold.merger, grace_ms, skips_nulls=True
+        )
     if windows.kind is WindowKind.SLIDING:
         return SlidingWindowAggregate(windows.size_ms, aggregation, grace_ms)
     sizes = TimeWindows(windows.size_ms, windows.advance_ms, grace_ms)
-    return TimeWindowAggregate(sizes, aggregation)
+    return TimeWindowAggregate(sizes, aggregation, skips_nulls=True)
 
 
 def group_of(key: bytes | None, value: bytes) -> tuple[bytes | None, bytes]:

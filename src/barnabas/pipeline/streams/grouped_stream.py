@@ -1,7 +1,7 @@
 """Groups of a stream's records, and the aggregates that make tables of them.
 
-Counts and sums run in Spark's own aggregation. The timestamp of a result is the largest of the
-records in it.
+Counts and sums run in Spark's own aggregation, without the records that are late for their windows.
+The timestamp of a result is the largest of the records in it.
 """
 
 import functools
@@ -13,6 +13,7 @@ import attrs
 from barnabas.pipeline.delivery.driver.spark_library import DataFrame, pyspark
 from barnabas.pipeline.streams.folded_groups import COUNT, SUM, Fold, Folder, folded, sum_type
 from barnabas.pipeline.streams.folder_checks import MERGE, check_function, check_initial
+from barnabas.pipeline.streams.late_records import on_time
 from barnabas.pipeline.streams.operator_errors import OperatorError
 from barnabas.pipeline.streams.record_table import Followed, Table
 from barnabas.pipeline.streams.serdes import Column, DataType, functions, spark_type
@@ -120,22 +121,22 @@ class GroupedStream:
         self, aggregates: list[Column], value: Column, followed: Followed | None = None
     ) -> Table:
         """Return the table of aggregates, whose columns are `_result_0` and so on in `value`."""
+        aggregated = functools.partial(self._aggregated, aggregates, value)
+        closed = functools.partial(aggregated, waits_for_all=False)
+        frame = aggregated(waits_for_all=True)
+        return Table(frame, self.inputs, "update", self.windows, followed, closed)
+
+    def _aggregated(
+        self, aggregates: list[Column], value: Column, *, waits_for_all: bool
+    ) -> DataFrame:
         col = functions().col
-        groups = [col(KEY)]
         rows = self.frame
         if self.windows is not None:
-            rows = rows.withWatermark(TIMESTAMP, f"{self.windows.grace_ms} milliseconds")
-            groups.append(_window(self.windows).alias(WINDOW))
+            rows = on_time(rows, self.windows, waits_for_all=waits_for_all)
         rows = scoped(rows).filter(col(KEY).isNotNull() & col(VALUE).isNotNull())
         results = [each.alias(f"_result_{index}") for index, each in enumerate(aggregates)]
         newest = functions().max(TIMESTAMP).alias(TIMESTAMP)
-        with readable_errors():
-            grouped = rows.groupBy(*groups).agg(*results, newest)
         window = [WINDOW] if self.windows is not None else []
-        frame = grouped.select(KEY, value.alias(VALUE), TIMESTAMP, *window)
-        return Table(frame, self.inputs, "update", self.windows, followed)
-
-
-def _window(window: Window) -> Column:
-    size, advance = (f"{length} milliseconds" for length in (window.size_ms, window.advance_ms))
-    return functions().window(TIMESTAMP, size, advance)
+        with readable_errors():
+            grouped = rows.groupBy(KEY, *window).agg(*results, newest)
+        return grouped.select(KEY, value.alias(VALUE), TIMESTAMP, *window)

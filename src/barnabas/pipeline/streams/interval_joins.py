@@ -1,11 +1,35 @@
-"""Joins of two streams by key within a time, in Spark's own join with its watermarks."""
+"""Joins of two streams by key within a time, and deduplication within a time, as kernels.
+
+Spark has both, by a watermark that is one for the query: records of a partition that is behind
+another would be late. Kernels have the time of each partition.
+"""
 
 import enum
 
 from barnabas.pipeline.delivery.driver.spark_library import DataFrame
-from barnabas.pipeline.streams.kernel_frames import check_keys
-from barnabas.pipeline.streams.serdes import functions
-from barnabas.pipeline.streams.stream_columns import KEY, TIMESTAMP, VALUE, readable_errors
+from barnabas.pipeline.streams.joined_tables import kernel_pair, pairs_of
+from barnabas.pipeline.streams.kernel_frames import (
+    PARTITIONS,
+    carried,
+    check_keys,
+    kernel_input,
+    kernel_output,
+    packed,
+    unpacked,
+)
+from barnabas.pipeline.streams.kernels.kernel_rows import Side
+from barnabas.pipeline.streams.kernels.stream_aggregates import Deduplicate
+from barnabas.pipeline.streams.kernels.stream_joins import JoinWindows, StreamJoin
+from barnabas.pipeline.streams.serdes import Column, functions
+from barnabas.pipeline.streams.stream_columns import (
+    HEADERS,
+    KEY,
+    TIMESTAMP,
+    VALUE,
+    evaluated,
+)
+
+_BY = "_by"
 
 
 class JoinKind(enum.Enum):
@@ -16,7 +40,11 @@ class JoinKind(enum.Enum):
     OUTER = "outer"
 
 
-_SPARK_NAMES = {JoinKind.INNER: "inner", JoinKind.LEFT: "leftOuter", JoinKind.OUTER: "fullOuter"}
+_ALONE = {
+    JoinKind.INNER: frozenset[Side](),
+    JoinKind.LEFT: frozenset({Side.LEFT}),
+    JoinKind.OUTER: frozenset({Side.LEFT, Side.RIGHT}),
+}
 
 
 def joined(
@@ -27,34 +55,38 @@ def joined(
     within_ms: int,
     grace_ms: int,
     value: str | None,
+    has_new_keys: bool,
 ) -> DataFrame:
     """Return the pairs of two streams with one key, whose times differ by `within_ms` at most.
 
-    Raises KeyTypeError when keys have different types, which Spark would cast for each record.
+    Without new keys, both streams must have their keys in partitions of the same numbers. Raises
+    KeyTypeError when keys have different types.
     """
-    check_keys(left.schema[KEY].dataType, right.schema[KEY].dataType)
-    sides = _side(left, "left", grace_ms), _side(right, "right", grace_ms)
-    condition = functions().expr(
-        "_left_key = _right_key"
-        f" AND _right_time >= _left_time - INTERVAL {within_ms} MILLISECONDS"
-        f" AND _right_time <= _left_time + INTERVAL {within_ms} MILLISECONDS"
-    )
-    pairs = sides[0].join(sides[1], condition, _SPARK_NAMES[kind])
     col = functions().col
-    with readable_errors():
-        return pairs.select(
-            functions().coalesce(col("_left_key"), col("_right_key")).alias(KEY),
-            functions().expr(value or "struct(left, right)").alias(VALUE),
-            functions().greatest("_left_time", "_right_time").alias(TIMESTAMP),
-        )
+    key_type = left.schema[KEY].dataType
+    check_keys(key_type, right.schema[KEY].dataType)
+    sides = [
+        kernel_input(frame, packed({"v": col(VALUE)}), side)
+        for frame, side in ((left, Side.LEFT), (right, Side.RIGHT))
+    ]
+    windows = JoinWindows(within_ms, within_ms, grace_ms)
+    pairs = kernel_output(
+        sides[0].unionByName(sides[1], allowMissingColumns=True),
+        StreamJoin(kernel_pair, windows, _ALONE[kind]),
+        key_type,
+        partitions=PARTITIONS if has_new_keys else None,
+    )
+    return pairs_of(pairs, left, right, value).select(KEY, VALUE, TIMESTAMP)
 
 
-def _side(frame: DataFrame, name: str, grace_ms: int) -> DataFrame:
-    """Return the records of one side, which have a value, under the names of the side."""
+def deduplicated(frame: DataFrame, by: Column, within_ms: int) -> DataFrame:
+    """Return the records of which no other one with the same `by` came within a time."""
     col = functions().col
-    renamed = frame.filter(col(VALUE).isNotNull()).select(
-        col(KEY).alias(f"_{name}_key"),
-        col(VALUE).alias(name),
-        col(TIMESTAMP).alias(f"_{name}_time"),
-    )
-    return renamed.withWatermark(f"_{name}_time", f"{grace_ms} milliseconds")
+    # A struct has a serde for each type, and represents null by a text that no other key has.
+    named = evaluated(frame, {_BY: functions().struct(by.alias("by"))})
+    content = carried({"k": col(KEY), "v": col(VALUE)})
+    rows = kernel_input(named, content, key=_BY)
+    outputs = kernel_output(rows, Deduplicate(within_ms), named.schema[_BY].dataType)
+    types = {"k": frame.schema[KEY].dataType, "v": frame.schema[VALUE].dataType}
+    record = unpacked(col(VALUE), **types)
+    return outputs.select(record["k"].alias(KEY), record["v"].alias(VALUE), TIMESTAMP, HEADERS)

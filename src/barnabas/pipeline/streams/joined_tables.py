@@ -55,7 +55,7 @@ def stream_with_table(
     changes = kernel_input(table, packed({"v": col(VALUE)}), Side.RIGHT)
     joined = kernel_output(
         rows.unionByName(changes, allowMissingColumns=True),
-        StreamTableJoin(_pair, is_left),
+        StreamTableJoin(kernel_pair, is_left),
         key_type,
     )
     types = _types(stream, table, k=stream.schema[KEY].dataType)
@@ -85,12 +85,12 @@ def table_with_table(
     changes = sides[0].unionByName(sides[1], allowMissingColumns=True)
     joined = kernel_output(
         changes,
-        TableJoin(_pair, kind),
+        TableJoin(kernel_pair, kind),
         key_type,
         behind=behind,
         partitions=_partitions(behind),
     )
-    return _changes(joined, left, right, value)
+    return pairs_of(joined, left, right, value)
 
 
 def tables_by_foreign_key(
@@ -117,12 +117,12 @@ def tables_by_foreign_key(
     answers = kernel_rows(asked.unionByName(changes), ForeignKeyLookup())
     joined = kernel_output(
         answers,
-        ForeignKeyRespond(_pair, is_left),
+        ForeignKeyRespond(kernel_pair, is_left),
         left.schema[KEY].dataType,
         behind=behind,
         partitions=_partitions(behind),
     )
-    return _changes(joined, left, right, value)
+    return pairs_of(joined, left, right, value)
 
 
 def _partitions(behind: RowKernel | None) -> int | None:
@@ -136,13 +136,14 @@ def _foreign_key(key: bytes, value: bytes) -> bytes | None:
     return None if found is None else base64.b64decode(found)
 
 
-def _changes(joined: DataFrame, left: DataFrame, right: DataFrame, value: str | None) -> DataFrame:
+def pairs_of(joined: DataFrame, left: DataFrame, right: DataFrame, value: str | None) -> DataFrame:
+    """Return the records of a kernel's pairs: `value` is an expression over `left` and `right`."""
     col = functions().col
     pairs = joined.withColumn("_pair", unpacked(col(VALUE), **_types(left, right)))
     return _result(pairs, col(KEY), value)
 
 
-def _pair(key: bytes | None, left: bytes | None, right: bytes | None) -> bytes:
+def kernel_pair(key: bytes | None, left: bytes | None, right: bytes | None) -> bytes:
     """Return the JSON of two values that are JSON."""
     return b'{"l":%b,"r":%b}' % (left or b"null", right or b"null")
 

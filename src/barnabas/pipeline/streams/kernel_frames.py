@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Final, TypeAlias, cast
 
 from barnabas.pipeline.delivery.driver.spark_library import DataFrame, pyspark
+from barnabas.pipeline.delivery.micro_batches.stream_times import StreamTimes
 from barnabas.pipeline.streams.kernels.bucketed_query import BUCKETS, bucketed
 from barnabas.pipeline.streams.kernels.kernel_chain import Chain
 from barnabas.pipeline.streams.kernels.kernel_protocol import Kernel, RowKernel
@@ -26,6 +27,7 @@ from barnabas.pipeline.streams.stream_columns import (
     OFFSET,
     PARTITION,
     TIMESTAMP,
+    TOPIC,
     VALUE,
     WINDOW,
 )
@@ -50,9 +52,13 @@ class KeyTypeError(Exception):
 
 def packed(columns: Mapping[str, Column]) -> Column:
     """Return columns as JSON, null where the frame's value is null."""
+    return functions().when(functions().col(VALUE).isNotNull(), carried(columns))
+
+
+def carried(columns: Mapping[str, Column]) -> Column:
+    """Return columns as JSON, also where the frame's value is null."""
     fields = functions().struct(*[column.alias(name) for name, column in columns.items()])
-    text = functions().to_json(fields, _JSON).cast("binary")
-    return functions().when(functions().col(VALUE).isNotNull(), text)
+    return functions().to_json(fields, _JSON).cast("binary")
 
 
 def unpacked(column: Column, **fields: DataType) -> Column:
@@ -78,7 +84,7 @@ def kernel_input(
         "timestamp_ms": functions().unix_millis(TIMESTAMP),
         "side": functions().lit(int(side)),
     }
-    places = {"partition": PARTITION, "offset": OFFSET, "headers": HEADERS}
+    places = {"partition": PARTITION, "offset": OFFSET, "headers": HEADERS, "source": TOPIC}
     columns |= {name: col(each) for name, each in places.items() if each in frame.columns}
     return frame.select(*[column.alias(name) for name, column in columns.items()])
 
@@ -102,7 +108,13 @@ def kernel_rows(
         key, task = _TASK, functions().col("partition").cast("string")
         rows = rows.withColumn(_TASK, task)
     return bucketed(
-        rows, cast("Kernel", kernel), buckets=buckets, key=key, partitions=partitions, clock=clock
+        rows,
+        cast("Kernel", kernel),
+        buckets=buckets,
+        key=key,
+        partitions=partitions,
+        clock=clock,
+        times=StreamTimes.of_task,
     )
 
 

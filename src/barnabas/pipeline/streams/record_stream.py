@@ -10,7 +10,7 @@ import attrs
 
 from barnabas.pipeline.delivery.driver.spark_library import DataFrame
 from barnabas.pipeline.streams.grouped_stream import GroupedStream
-from barnabas.pipeline.streams.interval_joins import JoinKind, joined
+from barnabas.pipeline.streams.interval_joins import JoinKind, deduplicated, joined
 from barnabas.pipeline.streams.joined_tables import stream_with_table
 from barnabas.pipeline.streams.operator_errors import OperatorError, check_first
 from barnabas.pipeline.streams.processed_streams import Processor, kernel_of, processed
@@ -19,8 +19,6 @@ from barnabas.pipeline.streams.serdes import Column, functions, spark_type
 from barnabas.pipeline.streams.stream_columns import (
     KEPT,
     KEY,
-    PLACE,
-    TIMESTAMP,
     VALUE,
     Expression,
     RecordFunction,
@@ -54,6 +52,13 @@ class Stream:
     """The windows of the keys, None for plain keys."""
     has_new_keys: bool = False
     """True when keys differ from those that chose the partitions of the topic."""
+    joined_topics: tuple[tuple[str, ...], ...] = ()
+    """The topics of both sides of a join, whose partitions must be the same in number."""
+
+    @property
+    def _topics(self) -> tuple[str, ...]:
+        """Return the names of the topics that the records come from."""
+        return tuple(dict.fromkeys(each.topic for each in self.inputs))
 
     @property
     def df(self) -> DataFrame:
@@ -158,9 +163,8 @@ class Stream:
     def dedupe(self, within: Duration, *, by: Expression = KEY) -> Self:
         """Drop records whose key, or `by`, came within a time before."""
         check_first("dedupe", self.output_mode)
-        frame = evaluated(visible(self.frame), {"_by": column(visible(self.frame), by)})
-        watermarked = frame.withWatermark(TIMESTAMP, f"{duration_ms(within)} milliseconds")
-        unique = watermarked.dropDuplicatesWithinWatermark(["_by"]).drop("_by", *PLACE)
+        frame = visible(self.frame)
+        unique = deduplicated(frame, column(frame, by), duration_ms(within))
         return attrs.evolve(self, frame=unique, output_mode="append")
 
     def group_by(self, *keys: Expression) -> GroupedStream:
@@ -306,6 +310,7 @@ class Stream:
         self, kind: JoinKind, other: "Stream", within: Duration, grace: Duration, value: str | None
     ) -> "Stream":
         check_first(f"{kind.value} join", self.output_mode, other.output_mode)
+        has_new_keys = self.has_new_keys or other.has_new_keys
         frame = joined(
             kind,
             visible(self.frame),
@@ -313,8 +318,10 @@ class Stream:
             within_ms=duration_ms(within),
             grace_ms=duration_ms(grace),
             value=value,
+            has_new_keys=has_new_keys,
         )
-        return Stream(frame, self.inputs + other.inputs, "append")
+        equal = () if has_new_keys else (self._topics, other._topics)
+        return Stream(frame, self.inputs + other.inputs, "append", joined_topics=equal)
 
     def _with(self, frame: DataFrame) -> Self:
         return attrs.evolve(self, frame=frame)

@@ -45,6 +45,8 @@ class Table:
     """The windows of the keys, None for plain keys."""
     followed: Followed | None = attrs.field(default=None, repr=False)
     """Returns the changes of this table after one more kernel; None where none fits."""
+    closed: Callable[[], DataFrame] | None = attrs.field(default=None, repr=False)
+    """Returns the rows of windows of Spark's aggregation that are closed for all partitions."""
 
     @property
     def df(self) -> DataFrame:
@@ -83,8 +85,9 @@ class Table:
         """
         if self.windows is None:
             raise ValueError("final() needs windows: without them a result is never final")
-        if self.output_mode == "update":  # of Spark's own aggregation
-            return attrs.evolve(self, output_mode="append", followed=None)
+        if self.followed is None and self.closed is not None:
+            frame = self.closed()
+            return attrs.evolve(self, frame=frame, output_mode="append", followed=None, closed=None)
         gap_ms = self.windows.size_ms if self.windows.kind is WindowKind.SESSION else 0
         kernel = until_window_closes(self.windows.grace_ms + gap_ms)
         return self._held("final()", kernel)
@@ -173,14 +176,19 @@ class Table:
                 f"{operator} cannot follow aggregate(), final() or suppress(): use fold() instead "
                 "of aggregate(), or write the table to a topic and read that with App.table"
             )
-        return attrs.evolve(self, frame=self.followed(kernel), output_mode="append", followed=None)
+        frame = self.followed(kernel)
+        return attrs.evolve(self, frame=frame, output_mode="append", followed=None, closed=None)
 
     def _mapped(self, change: Callable[[DataFrame], DataFrame]) -> Self:
         def mapped(followed: Followed, kernel: RowKernel) -> DataFrame:
             return change(followed(kernel))
 
+        def mapped_closed(closed: Callable[[], DataFrame]) -> DataFrame:
+            return change(closed())
+
         followed = None if self.followed is None else functools.partial(mapped, self.followed)
-        return attrs.evolve(self, frame=change(self.frame), followed=followed)
+        closed = None if self.closed is None else functools.partial(mapped_closed, self.closed)
+        return attrs.evolve(self, frame=change(self.frame), followed=followed, closed=closed)
 
     def to_stream(self) -> "Stream":
         """Return the changes as a stream."""

@@ -26,7 +26,7 @@ from barnabas.pipeline.delivery.plan.job_plan import Guarantee, JobKind, JobPlan
 from barnabas.pipeline.delivery.plan.task_failures import refused
 from barnabas.pipeline.spark.engine import Engine
 from barnabas.pipeline.spark.session import SessionSettings, send_packages
-from barnabas.pipeline.streams import output_frames, topic_reading
+from barnabas.pipeline.streams import joined_topics, output_frames, topic_reading
 from barnabas.pipeline.streams.known_topics import KnownTopics
 from barnabas.pipeline.streams.output_frames import Letters, OutputError, OutputSerdes
 from barnabas.pipeline.streams.record_stream import Stream
@@ -403,6 +403,8 @@ class App:
         """Start the job of a query. Raises JobStartError."""
         rows = self._rows(output)
         plan = self._plan(output, rows, generation)
+        if isinstance(output.records, Stream):
+            joined_topics.check(self._client, output.records.joined_topics)
         self._create_letter_topics(output)
         if output.output_mode is None:
             plan = attrs.evolve(plan, topic_ids=self._known_ids(output.name))

@@ -58,6 +58,7 @@ class StreamQuery:
     _started_s: float = attrs.field(default=0.0, init=False, repr=False)
     _due_s: float | None = attrs.field(default=None, init=False, repr=False)
     _trimmed: TrimmedReports = attrs.field(factory=TrimmedReports, init=False, repr=False)
+    _late: TrimmedReports = attrs.field(factory=TrimmedReports, init=False, repr=False)
 
     def progress(self) -> JobProgress:
         """Return the figures since the query started: records, rows written, lag."""
@@ -75,7 +76,7 @@ class StreamQuery:
         """Start the job. Raises StreamFailedError when a restart would not help."""
         self._generation += 1
         self._due_s = None
-        self._trimmed = TrimmedReports()
+        self._trimmed, self._late = TrimmedReports(), TrimmedReports()
         self._started_s = time.monotonic()
         try:
             self._job = self.start_job(self._generation)
@@ -92,12 +93,12 @@ class StreamQuery:
             return
         if self._job is None:
             return
-        self._report_trimmed()
+        self._report_losses()
         failure = self._job.failure()
         if failure is None and not self._job.is_running():
             failure = JobFailure("the query was stopped from outside", is_permanent=True)
         if failure is not None:
-            self._report_trimmed(is_last=True)
+            self._report_losses(is_last=True)
             self._job.stop(5)
             self._failed(failure)
 
@@ -105,18 +106,21 @@ class StreamQuery:
         """Stop the job after its running transaction."""
         self._due_s = None
         if self._job is not None:
-            self._report_trimmed(is_last=True)
             self._job.stop(timeout_s)
+            self._report_losses(is_last=True)
 
-    def _report_trimmed(self, *, is_last: bool = False) -> None:
-        """Log the offsets that the query skipped since the last line, at most every 10 seconds."""
-        total = self.progress().trimmed
-        count = self._trimmed.due(total, time.monotonic())
-        if is_last:
-            count += self._trimmed.rest()
-        if count:
+    def _report_losses(self, *, is_last: bool = False) -> None:
+        """Log what the query skipped and dropped since the last lines, at most every 10 seconds."""
+        progress = self.progress()
+        if count := _due(self._trimmed, progress.trimmed, is_last=is_last):
             _logger.warning(
                 "query %s skipped %d offsets that retention deleted before they were read",
+                self.name,
+                count,
+            )
+        if count := _due(self._late, progress.late, is_last=is_last):
+            _logger.warning(
+                "query %s dropped %d records that came after their windows were closed",
                 self.name,
                 count,
             )
@@ -134,6 +138,12 @@ class StreamQuery:
         _logger.warning(
             "query %s failed, restarting in %.0f s: %s", self.name, delay_s, failure.message
         )
+
+
+def _due(reports: TrimmedReports, total: int, *, is_last: bool) -> int:
+    """Return the number that the log names now, given the total; at the end, all that is left."""
+    count = reports.due(total, time.monotonic())
+    return count + reports.rest() if is_last else count
 
 
 class QueryWatcher:

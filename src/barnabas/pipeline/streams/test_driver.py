@@ -16,6 +16,7 @@ import attrs
 
 from barnabas.pipeline.delivery.driver import chained_states
 from barnabas.pipeline.delivery.driver.spark_library import DataFrame, SparkSession, pyspark
+from barnabas.pipeline.delivery.micro_batches import stream_times
 from barnabas.pipeline.delivery.plan import task_failures
 from barnabas.pipeline.delivery.rows.arrow_library import pa, pq
 from barnabas.pipeline.streams import topic_reading
@@ -227,13 +228,21 @@ class TestDriver:
     def _started(self) -> dict[str, Any]:
         """Start all queries; each ends after the records that are there."""
         with _set(self._app.spark, self._settings):
-            return {name: _start(*found) for name, found in self._writers.items()}
+            return {name: self._start(name, *found) for name, found in self._writers.items()}
+
+    def _start(self, name: str, rows: DataFrame, writer: Any) -> Any:
+        known = stream_times.known_to_tasks(self._app.spark, self._checkpoint(name))
+        with chained_states.allowed(rows), known:
+            return writer.start()
+
+    def _checkpoint(self, name: str) -> str:
+        return str(self._directory / "checkpoints" / name)
 
     def _writer(self, name: str, found: tuple[DataFrame, str | None]) -> tuple[DataFrame, Any]:
         rows, output_mode = found
         writer = rows.writeStream.outputMode(output_mode or "append").foreachBatch(self._collect)
-        checkpoint = str(self._directory / "checkpoints" / name)
-        writer = writer.option("checkpointLocation", checkpoint).trigger(availableNow=True)
+        writer = writer.option("checkpointLocation", self._checkpoint(name))
+        writer = writer.trigger(availableNow=True)
         return rows, writer
 
     def _collect(self, rows: DataFrame, batch: int) -> None:
@@ -299,11 +308,6 @@ def _set(session: SparkSession, settings: Mapping[str, str]) -> Generator[None]:
                 session.conf.unset(name)
             else:
                 session.conf.set(name, setting)
-
-
-def _start(rows: DataFrame, writer: Any) -> Any:
-    with chained_states.allowed(rows):
-        return writer.start()
 
 
 def _await_end(name: str, query: Any) -> None:

@@ -1,7 +1,10 @@
 """Aggregates by key and deduplication, against naive loops."""
 
+from itertools import zip_longest
+
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from barnabas.pipeline.streams.kernels.bucket_state import BucketState
 from barnabas.pipeline.streams.kernels.kernel_rows import Row
@@ -71,6 +74,30 @@ def test_deduplicate_passes_the_first_row_within_the_window(taken: list[Row]) ->
         if row.key is not None and row.timestamp_ms >= now_ms - 5 and not near:
             passed.append(row)
     assert run(Deduplicate(5), taken) == passed
+
+
+@settings(deadline=None)
+@given(rows(until_ms=40), rows(until_ms=40), st.integers(0, 1_000))
+def test_deduplicate_drops_nothing_because_another_partition_is_ahead(
+    first: list[Row], second: list[Row], ahead_ms: int
+) -> None:
+    ahead = [
+        row._replace(
+            key=b"-" + (row.key or b""), partition=1, timestamp_ms=row.timestamp_ms + ahead_ms
+        )
+        for row in second
+    ]
+    mixed = [row for pair in zip_longest(first, ahead) for row in pair if row is not None]
+    found = run(Deduplicate(5), mixed)
+    assert [row for row in found if row.partition == 0] == run(Deduplicate(5), first)
+    assert [row for row in found if row.partition == 1] == run(Deduplicate(5), ahead)
+
+
+def test_deduplicate_finds_duplicates_of_another_partition() -> None:
+    taken = [record(b"a", 1, 900, partition=1), record(b"a", 2, 898), record(b"b", 3, 1)]
+    assert [row.value for row in run(Deduplicate(5), taken)] == [1]
+    taken = [record(b"b", 1, 1), record(b"a", 2, 900, partition=1), record(b"b", 3, 2)]
+    assert [row.value for row in run(Deduplicate(5), taken)] == [1, 2]
 
 
 def test_deduplicate_forgets_keys_behind_the_window() -> None:

@@ -54,6 +54,31 @@ def test_time_window_that_is_closed_drops_the_row() -> None:
     assert state.dropped == {"late": 1}
 
 
+def test_time_windows_count_each_closed_window_that_a_row_misses() -> None:
+    state = BucketState()
+    kernel = TimeWindowAggregate(TimeWindows(10, 5), counting())
+    taken = [record(b"a", 1, 12), record(b"a", 1, 8), record(b"a", 1, 1)]
+    found = run(kernel, taken, state)
+    assert [row.window for row in found][-1] == (5, 15)
+    assert state.dropped == {"late": 2}
+
+
+def test_time_windows_that_skip_nulls_move_time_by_them() -> None:
+    state = BucketState()
+    kernel = TimeWindowAggregate(TimeWindows(10, 10), counting(), skips_nulls=True)
+    taken = [record(b"a", None, 30), record(b"a", 1, 3)]
+    assert run(kernel, taken, state) == []
+    assert state.dropped == {"no value": 1, "late": 1}
+
+
+def test_time_window_closes_by_the_time_before_the_micro_batch() -> None:
+    state = BucketState()
+    kernel = TimeWindowAggregate(TimeWindows(10, 10), counting())
+    taken = [record(b"a", 1, 9)._replace(before_ms=before_ms) for before_ms in (9, 10)]
+    assert len(run(kernel, taken, state)) == 1
+    assert state.dropped == {"late": 1}
+
+
 def test_time_window_at_another_partition_stays_open() -> None:
     kernel = TimeWindowAggregate(TimeWindows(10, 10), counting())
     taken = [record(b"a", 1, 100, partition=1), record(b"a", 1, 3)]

@@ -10,6 +10,8 @@ from barnabas.pipeline.delivery.plan.job_plan import JobProgress, PartitionLag
 from barnabas.pipeline.delivery.rows.task_figures import SUMS
 
 FIGURES: Final = "figures"
+LATE: Final = "late"
+"""The figure of records that an operator dropped because they came too late."""
 _KAFKA: Final = "Kafka"
 _Offsets: TypeAlias = Mapping[str, Mapping[str, int]]
 
@@ -27,6 +29,7 @@ class BatchProgress:
     lag: tuple[PartitionLag, ...]
     starts: Mapping[tuple[str, int], int]
     """The first offset of the batch in each partition; the first batch of a query has none."""
+    late: int = 0
 
     @classmethod
     def read(cls, text: str) -> "BatchProgress":
@@ -42,7 +45,13 @@ class BatchProgress:
             figures=observed.get(FIGURES) or {},
             lag=_lag(sources),
             starts=_starts(sources),
+            late=_late(observed),
         )
+
+
+def late_figure(operator: str) -> str:
+    """Return the name under which an operator's late records are observed."""
+    return f"{LATE}-{operator}"
 
 
 def added(total: JobProgress, batch: BatchProgress, now_ms: int) -> JobProgress:
@@ -52,6 +61,7 @@ def added(total: JobProgress, batch: BatchProgress, now_ms: int) -> JobProgress:
     total = attrs.evolve(
         total,
         records_per_second=batch.records_per_second,
+        late=total.late + batch.late,
         lag=batch.lag or total.lag,
         lag_s=0.0 if oldest_ms is None else max(0.0, (now_ms - oldest_ms) / 1000),
     )
@@ -65,6 +75,14 @@ def added(total: JobProgress, batch: BatchProgress, now_ms: int) -> JobProgress:
         phases_ms=batch.phases_ms,
         updated_ms=now_ms,
     )
+
+
+def _late(observed: Mapping[str, Mapping[str, int | None] | None]) -> int:
+    """Return the records that operators dropped as late."""
+    found = [
+        figures or {} for name, figures in observed.items() if name.startswith(late_figure(""))
+    ]
+    return sum(figures.get(LATE) or 0 for figures in found)
 
 
 def _kafka_sources(sources: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -19,7 +19,9 @@ from barnabas.pipeline.delivery.micro_batches.micro_batch_markers import Marker,
 from barnabas.pipeline.delivery.plan.job_plan import REBUILD
 from barnabas.pipeline.delivery.plan.task_failures import JobStartError, refused
 
-_DIRECTORIES: Final = ("offsets", "commits", "sources", "state")
+STREAM_TIMES: Final = "stream-times"
+"""The directory of `stream_times`."""
+_DIRECTORIES: Final = ("offsets", "commits", "sources", "state", STREAM_TIMES)
 _LINES_BEFORE_SOURCES: Final = 2  # the version of the format, and the settings of the micro-batch
 VERSION_FILE: Final = "barnabas-version.json"
 """The file of `query_version`."""
@@ -56,7 +58,11 @@ class CheckpointFiles:
 
         Sources other than Kafka topics are left out. Raises JobStartError for a damaged file.
         """
-        name = f"offsets/{self._newest('commits')}"
+        return self.positions_at(self._newest("commits"))
+
+    def positions_at(self, epoch: int) -> dict[str, dict[int, int]]:
+        """Return the offsets at the end of an epoch as `positions` does, none without its input."""
+        name = f"offsets/{epoch}"
         content = self._read(name)
         if content is None:
             return {}
@@ -82,7 +88,7 @@ class CheckpointFiles:
         return None
 
     def _newest(self, directory: str) -> int:
-        return max((int(name) for name in self._names(directory) if name.isdecimal()), default=-1)
+        return max((int(name) for name in self.names(directory) if name.isdecimal()), default=-1)
 
     def input_of(self, batch: int) -> bytes | None:
         """Return the input of a micro-batch as Spark wrote it, synced to disk; None without one."""
@@ -93,7 +99,7 @@ class CheckpointFiles:
 
     def is_committed(self, batch: int) -> bool:
         """True when all tasks of a micro-batch have ended."""
-        return str(batch) in self._names("commits")
+        return str(batch) in self.names("commits")
 
     def content_of(self, name: str) -> bytes | None:
         """Return the content of a file, None without one."""
@@ -101,18 +107,23 @@ class CheckpointFiles:
 
     def write(self, name: str, content: bytes) -> None:
         """Write a file as a whole, synced to disk. Raises OSError."""
+        self.replace(name, content)
+        if self.is_local:
+            self._sync(name)
+
+    def replace(self, name: str, content: bytes) -> None:
+        """Write a file as a whole without a sync: a power cut may lose it. Raises OSError."""
         if not self.is_local:
             files, root = self._remote()
-            files.create_dir(root, recursive=True)
+            files.create_dir(f"{root}/{name}".rpartition("/")[0], recursive=True)
             with files.open_output_stream(f"{root}/{name}") as stream:
                 stream.write(content)
             return
         path = Path(self._location) / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        partial = path.with_name(f".{name}.partial")
+        partial = path.with_name(f".{path.name}.{os.getpid()}")
         partial.write_bytes(content)
         partial.replace(path)
-        self._sync(name)
 
     def remove(self) -> None:
         """Remove what the job keeps in the checkpoint, and nothing else there. Raises OSError.
@@ -161,7 +172,8 @@ class CheckpointFiles:
         except FileNotFoundError:
             return None
 
-    def _names(self, directory: str) -> list[str]:
+    def names(self, directory: str) -> list[str]:
+        """Return the names of the files of a directory, none without it."""
         if self.is_local:
             path = Path(self._location) / directory
             return [entry.name for entry in path.iterdir()] if path.is_dir() else []

@@ -25,6 +25,7 @@ from barnabas.pipeline.delivery.micro_batches import (
     micro_batch_markers,
     query_version,
     repeatable_rows,
+    stream_times,
 )
 from barnabas.pipeline.delivery.micro_batches.checkpoint_files import CheckpointFiles, check
 from barnabas.pipeline.delivery.micro_batches.micro_batch_markers import Marker
@@ -185,7 +186,8 @@ def _query(plan: JobPlan, frame: DataFrame, batch_plan: MicroBatchPlan, output_m
         .option("checkpointLocation", batch_plan.checkpoint)
         .trigger(processingTime=f"{plan.trigger_ms} milliseconds")
     )
-    with chained_states.allowed(frame):
+    known = stream_times.known_to_tasks(frame.sparkSession, batch_plan.checkpoint)
+    with chained_states.allowed(frame), known:
         return writer.start()
 
 

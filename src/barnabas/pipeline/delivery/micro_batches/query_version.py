@@ -220,12 +220,18 @@ def _attributes(expression: Any) -> Iterator[Any]:
 def _windows(nodes: Sequence[Any]) -> dict[int, str]:
     """Return the texts of windows of time by the ids of their columns."""
     found: dict[int, str] = {}
-    for node in nodes:
+    for node in reversed(nodes):
         name = str(node.nodeName())
         if name == "Project":
             for each in items_of(node.projectList()):
-                if str(each.nodeName()) == "Alias" and str(each.name()) in _WINDOWS:
-                    found[int(each.exprId().id())] = window_text(str(each.child().toString()))
+                if str(each.nodeName()) != "Alias":
+                    continue
+                child, number = each.child(), int(each.exprId().id())
+                if str(each.name()) in _WINDOWS:
+                    found[number] = window_text(str(child.toString()))
+                elif str(child.nodeName()) == "AttributeReference":  # it renames a window
+                    text = found.get(int(child.exprId().id()))
+                    found |= {} if text is None else {number: text}
         elif name == "Expand":  # of windows that overlap
             for each in items_of(node.output()):
                 if str(each.name()) in _WINDOWS:

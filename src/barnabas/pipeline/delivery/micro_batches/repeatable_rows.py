@@ -11,6 +11,8 @@ from barnabas.pipeline.delivery.driver import frame_sources, spark_internals
 from barnabas.pipeline.delivery.driver.spark_library import DataFrame
 from barnabas.pipeline.delivery.plan.task_failures import refused
 
+STREAM_TIME: Final = "barnabas_stream_time"
+"""The function of stream times, which a repeated micro-batch finds in the checkpoint."""
 # A node of a logical plan that deals rows out in no order that a repeated micro-batch keeps; one
 # partition gets all rows.
 _ROUND_ROBIN: Final = re.compile(r"^[ :+~-]*Repartition (?!1,)\d+, ", re.MULTILINE)
@@ -49,10 +51,17 @@ def _changing(frame: DataFrame, expression: Any) -> Iterator[str]:
         return
     children = frame_sources.items_of(expression.children())
     below = [each for each in children if not each.deterministic()]
+    if _is_stream_time(expression):
+        yield from (text for each in below for text in _changing(frame, each))
+        return
     if (_is_origin(frame, expression) or not below) and not _is_pure_call(frame, expression):
         yield str(expression.sql())
     for each in below:
         yield from _changing(frame, each)
+
+
+def _is_stream_time(expression: Any) -> bool:
+    return str(expression.nodeName()) == "PythonUDF" and str(expression.name()) == STREAM_TIME
 
 
 def _is_origin(frame: DataFrame, expression: Any) -> bool:

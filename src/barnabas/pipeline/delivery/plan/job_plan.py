@@ -173,6 +173,8 @@ class JobProgress:
     """Ids of the source topics, for `JobPlan.topic_ids` of the next run."""
     trimmed: int = 0
     """Offsets that retention deleted before the job read them (on.trim=skip)."""
+    late: int = 0
+    """Records dropped because their windows were closed; once for each of several windows."""
     updated_ms: int = 0
     """When the newest batch ended, in milliseconds since 1970."""
 

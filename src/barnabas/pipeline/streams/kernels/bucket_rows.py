@@ -22,6 +22,7 @@ COLUMNS: Final[Mapping[str, tuple[str, Any]]] = {
     "old": ("binary", None),
     "stream_time_ms": ("bigint", UNKNOWN_MS),
     "sequence": ("int", 0),
+    "before_ms": ("bigint", UNKNOWN_MS),
 }
 """Spark's type of each column, and its value where a frame lacks it."""
 
@@ -46,6 +47,7 @@ def rows_of(columns: Mapping[str, Sequence[Any]]) -> Iterator[Row]:
         columns["old"],
         columns["stream_time_ms"],
         columns["sequence"],
+        columns["before_ms"],
     )
 
 
@@ -64,6 +66,7 @@ def columns_of(rows: Sequence[Row]) -> dict[str, list[Any]]:
         "old": [row.old for row in rows],
         "stream_time_ms": [row.stream_time_ms for row in rows],
         "sequence": [row.sequence for row in rows],
+        "before_ms": [row.before_ms for row in rows],
     }
 
 

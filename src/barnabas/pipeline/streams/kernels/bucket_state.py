@@ -39,7 +39,7 @@ class TaskState:
 
     def observe(self, row: Row) -> int:
         """Return the stream time with this row."""
-        self.time_ms = max(self.time_ms, row.timestamp_ms, row.stream_time_ms)
+        self.time_ms = max(self.time_ms, row.timestamp_ms, row.reached_ms)
         return self.time_ms
 
 

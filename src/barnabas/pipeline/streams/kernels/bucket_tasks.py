@@ -29,8 +29,14 @@ from barnabas.pipeline.streams.kernels.kernel_rows import (
     in_sequence,
     in_stream_order,
 )
+from barnabas.pipeline.streams.kernels.partition_times import BATCH_TIMES, Lane, PartitionTimes
+from barnabas.pipeline.streams.kernels.stream_aggregates import LATE
 
 _REMEMBERED_KEYS: Final = 65_536
+_TIMED: Final = (
+    *("side", "partition", "source", "key", "value"),
+    *("timestamp_ms", "stream_time_ms", "before_ms"),
+)
 _pandas: Final[Any] = importlib.import_module("pandas")  # it has no types
 # PySpark puts an empty frame after those of a batch, which pandas warns of; types are kept.
 warnings.filterwarnings("ignore", category=FutureWarning, module="pyspark.sql.pandas.serializers")
@@ -59,25 +65,30 @@ def bucket_of(key: bytes | None, buckets: int) -> int:
     return 0 if key is None else partition_of(key, buckets)
 
 
-def place(plan: BucketPlan, batches: Iterable[Any]) -> Iterator[Any]:
-    """Yield Arrow batches with the columns `stream_time_ms` and `bucket`.
+def place(
+    plan: BucketPlan, batches: Iterable[Any], times: PartitionTimes = BATCH_TIMES
+) -> Iterator[Any]:
+    """Yield Arrow batches with the columns `stream_time_ms`, `before_ms` and `bucket`.
 
-    For a kernel that acts on time, the time of each source partition follows for all buckets.
+    The stream time of a partition continues from `times`. For a kernel that acts on time, the time
+    of each source partition follows for all buckets.
     """
-    reached: dict[tuple[int, int], int] = {}
+    reached = _Reached(times)
     schema: Any = None
     for batch in batches:
-        times_ms = _stream_times(batch, reached, plan.kernel.timed)
+        times_ms, before_ms = _stream_times(batch, reached, plan.kernel.timed)
         keys = batch.column("bucket_key").to_pylist()
         buckets = [bucket_of(key, plan.buckets) for key in keys]
         columns = {name: batch.column(name) for name in COLUMNS}  # Spark takes them by place
         columns["stream_time_ms"] = pa.array(times_ms, pa.int64())
+        columns["before_ms"] = pa.array(before_ms, pa.int64())
         columns["bucket"] = pa.array(buckets, pa.int32())
         placed = pa.RecordBatch.from_pydict(columns)
         schema = placed.schema
         yield placed
+    reached.keep()
     if plan.kernel.acts_on_time and schema is not None:
-        for partition, time_ms in _newest(reached).items():
+        for partition, time_ms in reached.newest().items():
             yield _time_in_all_buckets(schema, plan.buckets, partition, time_ms)
 
 
@@ -104,6 +115,8 @@ def _stepped(plan: BucketPlan, frames: Iterable[Any], state: Any) -> Iterator[An
     if plan.partitions is not None:
         ordered = _distributed(ordered, plan.partitions, bucket)
     outputs = list(in_sequence(plan.kernel.step(ordered, bucket)))
+    if late := bucket.dropped[LATE]:
+        outputs.append(Row(None, None, 0, Side.LATE, offset=late))
     # The state is not written for the time alone: there is a time for each bucket in each batch.
     if not is_only_time or not bucket.has_stores_of(_stored(state.get[0], signature)):
         state.update((state_codec.encode(bucket, signature),))
@@ -119,27 +132,58 @@ def _stored(blob: bytes, signature: dict[str, Any]) -> BucketState:
         raise TaskFailureError(message, is_permanent=True) from error
 
 
-def _stream_times(batch: Any, reached: dict[tuple[int, int], int], timed: Timed) -> list[int]:
-    """Return the stream time at each row, where it is not known yet; keep it in `reached`."""
-    names = ("side", "partition", "timestamp_ms", "stream_time_ms", "key", "value")
-    columns = [batch.column(name).to_pylist() for name in names]
+class _Reached:
+    """The stream times that the lanes of a task have reached."""
+
+    def __init__(self, times: PartitionTimes) -> None:
+        self._times = times
+        self._before: dict[Lane, int] = {}
+        self.times_ms: dict[Lane, int] = {}
+        """The largest timestamps of the micro-batch."""
+        self.known_ms: dict[Lane, int] = {}
+        """The times before it that rows of another kernel have."""
+
+    def before(self, lane: Lane) -> int:
+        """Return the time at the end of the micro-batch before."""
+        found = self._before.get(lane)
+        if found is None:
+            found = self._before[lane] = self._times.before(lane.name)
+        return found
+
+    def keep(self) -> None:
+        """Keep the times for the next micro-batch."""
+        for lane, before_ms in self._before.items():
+            self._times.keep(lane.name, max(before_ms, self.times_ms[lane]))
+
+    def newest(self) -> dict[int, int]:
+        """Return the stream time of each partition: the larger one of its two sides."""
+        found: dict[int, int] = {}
+        for times_ms in (self.times_ms, self._before, self.known_ms):
+            for lane, time_ms in times_ms.items():
+                found[lane.partition] = max(time_ms, found.get(lane.partition, UNKNOWN_MS))
+        return found
+
+
+def _stream_times(batch: Any, reached: _Reached, timed: Timed) -> tuple[list[int], list[int]]:
+    """Return two times at each row: the largest timestamp of the micro-batch, the time before it.
+
+    Rows of another kernel have known times, which nothing is added to.
+    """
+    columns = [batch.column(name).to_pylist() for name in _TIMED]
     found: list[int] = []
-    for side, partition, time_ms, known_ms, key, value in zip(*columns, strict=True):
-        source = (side, partition)
-        newest_ms = reached.get(source, UNKNOWN_MS)
+    before: list[int] = []
+    for *place, key, value, time_ms, known_ms, before_ms in zip(*columns, strict=True):
+        lane = Lane(*place)
+        newest_ms = reached.times_ms.get(lane, UNKNOWN_MS)
         if known_ms == UNKNOWN_MS:
+            before_ms = reached.before(lane)
             known_ms = max(time_ms, newest_ms) if timed.counts(key, value) else newest_ms
-        reached[source] = max(known_ms, newest_ms)
+        elif before_ms != UNKNOWN_MS:
+            reached.known_ms[lane] = max(before_ms, reached.known_ms.get(lane, UNKNOWN_MS))
+        reached.times_ms[lane] = max(known_ms, newest_ms)
         found.append(known_ms)
-    return found
-
-
-def _newest(reached: dict[tuple[int, int], int]) -> dict[int, int]:
-    """Return the stream time of each partition: the larger one of its two sides."""
-    found: dict[int, int] = {}
-    for (_, partition), time_ms in reached.items():
-        found[partition] = max(time_ms, found.get(partition, UNKNOWN_MS))
-    return found
+        before.append(before_ms)
+    return found, before
 
 
 def _time_in_all_buckets(schema: Any, buckets: int, partition: int, time_ms: int) -> Any:

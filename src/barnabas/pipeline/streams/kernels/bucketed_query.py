@@ -4,9 +4,10 @@ A bucket's state is read and written as a whole in each micro-batch that has row
 buckets make the states smaller and cost more calls: 256 serve up to about 5 million small keys.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
+from barnabas.pipeline.delivery.driver.query_progress import LATE, late_figure
 from barnabas.pipeline.delivery.driver.spark_library import DataFrame, pyspark
 from barnabas.pipeline.delivery.driver.worker_rows import map_in_workers
 from barnabas.pipeline.streams.kernels import bucket_tasks
@@ -14,6 +15,7 @@ from barnabas.pipeline.streams.kernels.bucket_rows import COLUMNS, SCHEMA
 from barnabas.pipeline.streams.kernels.bucket_tasks import BucketPlan
 from barnabas.pipeline.streams.kernels.kernel_protocol import Kernel
 from barnabas.pipeline.streams.kernels.kernel_rows import Side
+from barnabas.pipeline.streams.kernels.partition_times import BatchTimes, PartitionTimes
 
 BUCKETS: Final = 256
 OUTPUT_MODE: Final = "append"
@@ -28,6 +30,7 @@ def bucketed(
     key: str = "key",
     partitions: int | None = None,
     clock: DataFrame | None = None,
+    times: Callable[[], PartitionTimes] = BatchTimes,
 ) -> DataFrame:
     """Return the outputs of a kernel, with the columns of `bucket_rows.COLUMNS`.
 
@@ -36,7 +39,10 @@ def bucketed(
     `side`. The column `key` (another name for a global table) chooses the bucket. With
     `partitions`, the partition of a row is that of its key among this number, as in a repartition
     topic: needed for kernels with time when the key of rows was changed. Each row of `clock` is a
-    time of the wall clock, `time_ms`, which all buckets with a state take.
+    time of the wall clock, `time_ms`, which all buckets with a state take. `times` is called in a
+    task that reads partitions, for their stream times at the end of the micro-batch before; the
+    column `source` distinguishes the partitions of several topics. The rows that the kernel drops
+    as late are observed.
 
     The number of buckets and of partitions is fixed with the first state. The query runs in output
     mode "append". Raises ValueError when a column or a number is wrong.
@@ -44,7 +50,7 @@ def bucketed(
     plan = BucketPlan(kernel, buckets, partitions)
 
     def place(batches: Iterable[Any]) -> Iterator[Any]:
-        return bucket_tasks.place(plan, batches)
+        return bucket_tasks.place(plan, batches, times())
 
     def step(bucket: tuple[int], frames: Iterable[Any], state: Any) -> Iterator[Any]:
         return bucket_tasks.step(plan, frames, state)
@@ -52,9 +58,18 @@ def bucketed(
     placed = map_in_workers(_with_defaults(frame, key), place, f"{SCHEMA}, `bucket` int")
     if clock is not None:
         placed = placed.union(_in_all_buckets(clock, buckets))
-    return placed.groupBy("bucket").applyInPandasWithState(
+    outputs = placed.groupBy("bucket").applyInPandasWithState(
         step, SCHEMA, "`state` binary", OUTPUT_MODE, "NoTimeout"
     )
+    return _without_late(outputs, str(kernel.signature["kernel"]))
+
+
+def _without_late(outputs: DataFrame, kernel: str) -> DataFrame:
+    """Return the outputs of a kernel; the numbers of late rows among them are observed."""
+    functions = pyspark("sql.functions")
+    is_number = functions.col("side") == int(Side.LATE)
+    late = functions.sum(functions.when(is_number, functions.col("offset")).otherwise(0))
+    return outputs.observe(late_figure(kernel), late.alias(LATE)).filter(~is_number)
 
 
 def completed(frame: DataFrame) -> DataFrame:
@@ -79,7 +94,9 @@ def _with_defaults(frame: DataFrame, key: str) -> DataFrame:
     missing = [name for name in ("key", "value", key) if name not in frame.columns]
     if missing:
         raise ValueError(f"the frame has no column {missing[0]}; it has {', '.join(frame.columns)}")
-    return frame.select(*_typed(frame), frame[key].cast("binary").alias("bucket_key"))
+    source = frame["source"] if "source" in frame.columns else pyspark("sql.functions").lit("")
+    bucket_key = frame[key].cast("binary").alias("bucket_key")
+    return frame.select(*_typed(frame), source.cast("string").alias("source"), bucket_key)
 
 
 def _typed(frame: DataFrame) -> list[Any]:

@@ -10,8 +10,8 @@ from typing import ClassVar, Protocol, TypeAlias
 from barnabas.pipeline.streams.kernels.bucket_state import BucketState, TaskState
 from barnabas.pipeline.streams.kernels.kernel_rows import Row, Side, Timed, Value
 
-RowSteps: TypeAlias = Generator[Row, None, str | None]
-"""Outputs of a row; returns the reason when the row was dropped."""
+RowSteps: TypeAlias = Generator[Row, None, str | Sequence[str] | None]
+"""Outputs of a row; returns the reason when the row was dropped, one for each window it missed."""
 
 
 class StateMismatchError(Exception):
@@ -93,7 +93,7 @@ class RowKernel:
             else:
                 dropped = yield from self.on_row(row, task)
                 if dropped is not None:
-                    state.dropped[dropped] += 1
+                    state.dropped.update([dropped] if isinstance(dropped, str) else dropped)
 
     def on_row(self, row: Row, task: TaskState) -> RowSteps:
         """Yield the outputs of a row; return the reason when it was dropped."""

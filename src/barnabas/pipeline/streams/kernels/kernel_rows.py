@@ -43,6 +43,8 @@ class Side(enum.IntEnum):
     """No record: the stream time of a partition has reached the row's timestamp."""
     CLOCK = 3
     """No record: the wall clock has reached the row's timestamp."""
+    LATE = 4
+    """No record: the offset is the number of rows that a kernel dropped as late."""
 
     @property
     def is_time(self) -> bool:
@@ -94,9 +96,17 @@ class Row(NamedTuple):
     old: Value = None
     """The value before this change, in rows of tables whose kernel sends old values."""
     stream_time_ms: int = UNKNOWN_MS
-    """The largest timestamp of the partition up to this row; UNKNOWN_MS before it is taken."""
+    """The largest timestamp of the partition in the micro-batch up to this row; UNKNOWN_MS before
+    it is taken. It decides the order."""
     sequence: int = 0
     """The place among the outputs of the kernel before; 0 in a record of a topic."""
+    before_ms: int = UNKNOWN_MS
+    """The stream time of the partition at the end of the micro-batch before."""
+
+    @property
+    def reached_ms(self) -> int:
+        """Return the stream time of the partition with this row."""
+        return max(self.stream_time_ms, self.before_ms)
 
 
 def identity(row: Row) -> bytes:

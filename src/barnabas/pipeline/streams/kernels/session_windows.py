@@ -8,7 +8,7 @@ import attrs
 from barnabas.pipeline.streams.kernels.bucket_state import TaskState
 from barnabas.pipeline.streams.kernels.kernel_protocol import RowKernel, RowSteps
 from barnabas.pipeline.streams.kernels.kernel_rows import UNKNOWN_MS, Row, Timed, Value, Window, own
-from barnabas.pipeline.streams.kernels.stream_aggregates import LATE, NO_KEY, Aggregation
+from barnabas.pipeline.streams.kernels.stream_aggregates import LATE, NO_KEY, NO_VALUE, Aggregation
 
 Merger: TypeAlias = Callable[[bytes, Value, Value], Value]
 """(key, aggregate, aggregate) -> aggregate."""
@@ -31,6 +31,8 @@ class SessionWindowAggregate(RowKernel):
     aggregation: Aggregation
     merger: Merger
     grace_ms: int = attrs.field(default=0, validator=attrs.validators.ge(0))
+    skips_nulls: bool = False
+    """True when rows without value move stream time only."""
 
     def settings(self) -> Mapping[str, Value]:
         """Return the gap. The grace period may change."""
@@ -44,6 +46,8 @@ class SessionWindowAggregate(RowKernel):
         expired_ms = self._time_before(row, task) - kept_ms  # it may join what it expires
         closed_ms = task.observe(row) - kept_ms
         self._sweep(task, expired_ms, kept_ms)
+        if self.skips_nulls and row.value is None:
+            return NO_VALUE
         time_ms = row.timestamp_ms
         sessions: list[_Session] = [
             session
@@ -77,8 +81,8 @@ class SessionWindowAggregate(RowKernel):
     @staticmethod
     def _time_before(row: Row, task: TaskState) -> int:
         """Return the stream time before a row, as far as its bucket knows."""
-        is_late = row.timestamp_ms < row.stream_time_ms
-        return max(task.time_ms, row.stream_time_ms) if is_late else task.time_ms
+        is_late = row.timestamp_ms < row.reached_ms
+        return max(task.time_ms, row.reached_ms if is_late else row.before_ms)
 
     def _value(self, row: Row, key: bytes, merged: list[_Session]) -> Value:
         aggregate = self.aggregation.start()

@@ -80,11 +80,13 @@ class StreamAggregate(RowKernel):
 class Deduplicate(RowKernel):
     """Rows of a key of which no other row passed within a time. Rows without key are dropped.
 
-    A row that is further behind stream time than the window is dropped: whether another row of
-    its key passed is no longer known.
+    A row that is further behind the stream time of its partition than the window is dropped.
+    Rows of all partitions share what passed, which is kept until the slowest one is past it.
     """
 
     name: ClassVar[str] = "deduplicate"
+    version: ClassVar[int] = 2
+    has_one_task: ClassVar[bool] = True
     window_ms: int = attrs.field(validator=attrs.validators.ge(0))
 
     def settings(self) -> Mapping[str, Value]:
@@ -93,11 +95,14 @@ class Deduplicate(RowKernel):
 
     def on_row(self, row: Row, task: TaskState) -> RowSteps:
         """Yield the row, unless another row of its key passed within the window."""
-        now_ms = task.observe(row)
+        reached = task.store("times")
+        newest_ms = max(row.timestamp_ms, row.reached_ms)
+        own_ms = reached[row.partition] = max(reached.get(row.partition, UNKNOWN_MS), newest_ms)
         if row.key is None:
             return NO_KEY
-        if row.timestamp_ms < now_ms - self.window_ms:
+        if row.timestamp_ms < own_ms - self.window_ms:
             return LATE
+        now_ms = min(reached.values())
         passed = task.store("passed")
         self._forget(passed, task, now_ms)
         times: list[int] = passed.get(row.key, [])

@@ -11,7 +11,7 @@ import attrs
 from barnabas.pipeline.streams.kernels.bucket_state import TaskState
 from barnabas.pipeline.streams.kernels.kernel_protocol import RowKernel, RowSteps
 from barnabas.pipeline.streams.kernels.kernel_rows import UNKNOWN_MS, Joiner, Row, Side, Value
-from barnabas.pipeline.streams.kernels.stream_aggregates import NO_KEY, NO_VALUE
+from barnabas.pipeline.streams.kernels.stream_aggregates import LATE, NO_KEY, NO_VALUE
 
 _Entry: TypeAlias = list[Value]  # timestamp, value
 
@@ -55,7 +55,8 @@ class StreamJoin(RowKernel):
 
     A row without a match is yielded when stream time is past its window and the grace period, so
     no match can follow. A row that arrives after the end of its window, and has no match, is
-    yielded at once. Rows without value are dropped, and rows without key where a match is needed.
+    yielded at once. Rows without value are dropped, and rows without key where a match is needed. A
+    row that is too late for later rows to match is counted as late; it may have matched before.
     """
 
     name: ClassVar[str] = "stream-join"
@@ -85,7 +86,7 @@ class StreamJoin(RowKernel):
             yield self._alone(row, None, row.side, row.value)
             return None
         yield from self._closed(row, task)
-        self._keep(row, row.key, task)
+        is_kept = self._keep(row, row.key, task)
         matches = list(self._matches(row, row.key, task))
         for time_ms, value in matches:
             self._matched(row, row.key, time_ms, task)
@@ -99,7 +100,7 @@ class StreamJoin(RowKernel):
                 yield self._alone(row, row.key, row.side, row.value)
             else:
                 self._wait(row, row.key, task)
-        return None
+        return None if is_kept else LATE
 
     def on_time(self, row: Row, task: TaskState) -> Iterator[Row]:
         """Yield rows that remained without match."""
@@ -112,12 +113,14 @@ class StreamJoin(RowKernel):
         newest[row.side.name] = newest_ms
         self._sweep(row.side, newest_ms, task)
 
-    def _keep(self, row: Row, key: bytes, task: TaskState) -> None:
-        """Keep a row for later rows of the other stream, unless it is behind all of them."""
+    def _keep(self, row: Row, key: bytes, task: TaskState) -> bool:
+        """Keep a row for later rows of the other stream; False when it is behind all of them."""
         newest_ms: int = task.store("newest")[row.side.name]
-        if row.timestamp_ms > newest_ms - self.windows.kept_ms:
-            entries: list[_Entry] = task.store(row.side.name).setdefault(key, [])
-            insort(entries, [row.timestamp_ms, row.value], key=_TIME)
+        if row.timestamp_ms <= newest_ms - self.windows.kept_ms:
+            return False
+        entries: list[_Entry] = task.store(row.side.name).setdefault(key, [])
+        insort(entries, [row.timestamp_ms, row.value], key=_TIME)
+        return True
 
     def _sweep(self, side: Side, newest_ms: int, task: TaskState) -> None:
         """Remove rows that no row can match, once in each time that rows are kept."""

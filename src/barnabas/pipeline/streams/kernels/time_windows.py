@@ -8,7 +8,7 @@ import attrs
 from barnabas.pipeline.streams.kernels.bucket_state import Store, TaskState
 from barnabas.pipeline.streams.kernels.kernel_protocol import RowKernel, RowSteps
 from barnabas.pipeline.streams.kernels.kernel_rows import UNKNOWN_MS, Row, Timed, Value, Window
-from barnabas.pipeline.streams.kernels.stream_aggregates import LATE, NO_KEY, Aggregation
+from barnabas.pipeline.streams.kernels.stream_aggregates import LATE, NO_KEY, NO_VALUE, Aggregation
 
 
 @attrs.frozen
@@ -37,14 +37,16 @@ class TimeWindows:
 class TimeWindowAggregate(RowKernel):
     """The aggregate of the values of a key in each window; an output for each change.
 
-    A window closes when stream time is `grace_ms` past its end; later rows are dropped. Rows
-    without key are dropped.
+    A window closes when stream time is `grace_ms` past its end; later rows are dropped, and counted
+    for each window that they miss. Rows without key are dropped.
     """
 
     name: ClassVar[str] = "time-windows"
     timed: ClassVar[Timed] = Timed.KEYED
     windows: TimeWindows
     aggregation: Aggregation
+    skips_nulls: bool = False
+    """True when rows without value move stream time only."""
 
     def settings(self) -> Mapping[str, Value]:
         """Return the form of the windows. The grace period may change."""
@@ -57,11 +59,13 @@ class TimeWindowAggregate(RowKernel):
         closed_ms = task.observe(row) - self.windows.grace_ms
         kept = task.store("windows")
         sweep(task, "windows", closed_ms - self.windows.size_ms, self.windows.size_ms)
+        if self.skips_nulls and row.value is None:
+            return NO_VALUE
         of_key: dict[int, Value] = kept.setdefault(row.key, {})
-        dropped = None
+        missed: list[str] = []
         for window in self.windows.of(row.timestamp_ms):
             if window.end_ms <= closed_ms:
-                dropped = LATE
+                missed.append(LATE)
                 continue
             before, time_ms = of_key.get(window.start_ms, (None, UNKNOWN_MS))
             start = self.aggregation.start() if before is None else before
@@ -74,7 +78,7 @@ class TimeWindowAggregate(RowKernel):
             yield row._replace(window=window, value=value, old=before, timestamp_ms=time_ms)
         if not of_key:
             del kept[row.key]
-        return dropped
+        return missed
 
 
 def sweep(task: TaskState, store: str, until_ms: int, every_ms: int) -> None:
