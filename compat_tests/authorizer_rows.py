@@ -409,6 +409,12 @@ def scram_users(_world: World, _version: int) -> Any:
     return make("DescribeUserScramCredentials", users=[user])
 
 
+def alter_scram_users(_world: World, _version: int) -> Any:
+    deletion = struct("AlterUserScramCredentials", "ScramCredentialDeletion", name="absent",
+                      mechanism=1)  # fmt: skip
+    return make("AlterUserScramCredentials", deletions=[deletion], upsertions=[])
+
+
 def producers(_world: World, _version: int) -> Any:
     return make("DescribeProducers", topics=[
         struct("DescribeProducers", "TopicRequest", name=name, partition_indexes=[0])
@@ -639,6 +645,7 @@ ROWS = [
         is_served=False),
     Row("describe SCRAM users", "DescribeUserScramCredentials",
         scram_users, (DESCRIBE,)),
+    Row("alter SCRAM users", "AlterUserScramCredentials", alter_scram_users, (ALTER,)),
     Row("describe the quorum", "DescribeQuorum", describe_quorum, (DESCRIBE,)),
     Row("update features", "UpdateFeatures", update_features, (ALTER,)),
     Row("describe the cluster", "DescribeCluster",

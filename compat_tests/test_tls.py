@@ -4,7 +4,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
+from confluent_kafka.admin import (
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ResourcePatternType,
+    ResourceType,
+)
 from kafka import KafkaProducer
 
 from barnabas.testing import Node
@@ -93,3 +101,63 @@ def test_javas_tools_produce_and_consume(secure: str, tmp_path: Path) -> None:
     limits = ("--from-beginning", "--max-messages", "2", "--timeout-ms", "60000")
     out = jars.java(f"{tool}.consumer.ConsoleConsumer", *at, "--topic", "java", *limits).stdout
     assert out.splitlines() == ["a", "b"]
+
+
+PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
+AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+
+
+@pytest.fixture
+def authenticated() -> Iterator[str]:
+    """The SASL_SSL listener of a node with an authorizer, whose administrator is User:admin.
+
+    The node does not ask for certificates: SASL_SSL ignores `ssl.client.auth` without its prefix.
+    """
+    listeners = "SASL_SSL://127.0.0.1:0,PLAINTEXT://127.0.0.1:0,CONTROLLER://127.0.0.1:0"
+    config = {
+        "listeners": listeners,
+        "ssl.keystore.type": "PKCS12",
+        "ssl.keystore.location": str(STORES / "node.p12"),
+        "ssl.keystore.password": PASSWORD,
+        "ssl.client.auth": "required",
+        "sasl.enabled.mechanisms": "PLAIN",
+        "listener.name.sasl_ssl.plain.sasl.jaas.config": (
+            f'{PLAIN} required user_admin="admin-secret" user_alice="alice-secret";'
+        ),
+        "authorizer.class.name": AUTHORIZER,
+        "super.users": "User:admin",
+    }
+    with Node(config=config) as started:
+        assert started.server is not None
+        yield f"127.0.0.1:{started.server.bound_port('SASL_SSL')}"
+
+
+def _login(bootstrap: str, user: str) -> dict[str, object]:
+    return {
+        "bootstrap.servers": bootstrap,
+        "security.protocol": "SASL_SSL",
+        "ssl.ca.location": str(STORES / "node-p12.pem"),
+        "sasl.mechanism": "PLAIN",
+        "sasl.username": user,
+        "sasl.password": f"{user}-secret",
+    }
+
+
+def test_user_who_logs_in_over_tls_may_do_what_an_acl_allows(authenticated: str) -> None:
+    topic, outcomes = "orders", []
+
+    def write() -> None:
+        producer = Producer(_login(authenticated, "alice"))
+        producer.produce(topic, b"v", on_delivery=lambda error, _: outcomes.append(error))
+        assert producer.flush(60) == 0
+
+    write()
+    assert outcomes.pop().code() == KafkaError.TOPIC_AUTHORIZATION_FAILED
+    admin = AdminClient(_login(authenticated, "admin"))
+    rule = AclPermissionType.ALLOW
+    for operation in (AclOperation.WRITE, AclOperation.CREATE):
+        where = ResourceType.TOPIC, topic, ResourcePatternType.LITERAL
+        acl = AclBinding(*where, "User:alice", "*", operation, rule)
+        admin.create_acls([acl])[acl].result(60)
+    write()
+    assert outcomes == [None]

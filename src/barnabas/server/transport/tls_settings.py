@@ -98,6 +98,8 @@ def load_tls(config: NodeConfig, listener: str) -> TlsSettings:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.options |= ssl.OP_NO_COMPRESSION | ssl.OP_NO_RENEGOTIATION
     context.verify_mode = _CLIENT_AUTH[properties.client_auth()]
+    # As in Java, each certificate of the trust store is trusted by itself, not only those of roots.
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     _choose_versions(context, properties)
     trust = _trust(properties)
     try:
