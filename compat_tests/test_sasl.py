@@ -225,7 +225,7 @@ def test_kafka_python_authenticates(secured, mechanism, user, password) -> None:
     assert isinstance(admin.list_topics(), list)
     admin.close()
     with pytest.raises(PythonKafkaError):
-        KafkaAdminClient(**settings, sasl_plain_password="wrong")
+        KafkaAdminClient(**settings, sasl_plain_password="wrong", bootstrap_timeout_ms=3000)
 
 
 @pytest.mark.parametrize(("mechanism", "user", "password"), PASSWORDS)

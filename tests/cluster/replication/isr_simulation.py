@@ -123,6 +123,7 @@ class Broker:
         )
         self.context: Any = SimpleNamespace(
             services=services,
+            route=SimpleNamespace(authorizer=None),
             version=FETCH_VERSION,
             connection=SimpleNamespace(listener_name="PLAINTEXT"),
         )

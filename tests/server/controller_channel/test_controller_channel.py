@@ -21,6 +21,7 @@ from barnabas.protocol.messages.alter_partition import AlterPartitionRequest
 from barnabas.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
 )
+from barnabas.protocol.messages.alter_user_scram_credentials import AlterUserScramCredentialsRequest
 from barnabas.protocol.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest
 from barnabas.protocol.messages.broker_heartbeat import (
     BrokerHeartbeatRequest,
@@ -271,6 +272,15 @@ def delete_acls(_target: Target, _version: int) -> Iterator[Message]:
     yield DeleteAclsRequest(filters=[each])
 
 
+def alter_scram_credentials(_target: Target, _version: int) -> Iterator[Message]:
+    request = AlterUserScramCredentialsRequest
+    upsertion = request.ScramCredentialUpsertion(
+        name="alice", mechanism=1, iterations=4096, salt=b"salt", salted_password=bytes(32)
+    )
+    yield request(upsertions=[upsertion])
+    yield request(deletions=[request.ScramCredentialDeletion(name="absent", mechanism=1)])
+
+
 # In an order in which later operations find what earlier ones made.
 OPERATIONS: tuple[tuple[type[Message], Callable[[Target, int], Iterator[Message]]], ...] = (
     (CreateTopicsRequest, create_topics),
@@ -288,6 +298,7 @@ OPERATIONS: tuple[tuple[type[Message], Callable[[Target, int], Iterator[Message]
     (AssignReplicasToDirsRequest, assign_replicas),
     (AlterPartitionRequest, alter_partition),
     (UnregisterBrokerRequest, unregister_broker),
+    (AlterUserScramCredentialsRequest, alter_scram_credentials),
     (CreateAclsRequest, create_acls),
     (DeleteAclsRequest, delete_acls),
     (DeleteTopicsRequest, delete_topics),

@@ -81,7 +81,7 @@ class ListenerProperties:
         """
         name = "ssl.client.auth"
         own = listener_property(self._listener, name)
-        if self._config.security_protocols[self._listener].startswith("SASL_"):
+        if self._config.security_protocols.get(self._listener, "").startswith("SASL_"):
             return str(self._config.get(own)) if self._config.is_set(own) else "none"
         return str(self.get(name))
 

@@ -42,6 +42,7 @@ class SimListener:
         self.host = address.host
         self.port = address.port
         self.kind: ListenerKind = kind
+        self.tls = None  # nothing on a simulated connection needs to be hidden
 
 
 class SimTransport:
