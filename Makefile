@@ -61,8 +61,9 @@ FETCH := sh -c 'for pause in 5 20; do "$$@" && exit; \
 COMPAT = $(BIN)/python -m pytest -p no:cacheprovider --size-mb $(SIZE_MB) \
   --dist loadfile --no-loadscope-reorder
 PIPELINE_TESTS := compat_tests/pipeline
-# Kills of jobs mostly wait, as clusters do. One part with both leaves the processors to the others.
+# Kills of jobs mostly wait, as single nodes do, so both are one part.
 KILL_TESTS := $(sort $(wildcard compat_tests/pipeline/test_*kill*.py))
+NODE_TESTS := $(sort $(wildcard compat_tests/test_*.py))
 CLUSTER_TESTS := compat_tests/cluster compat_tests/clients
 
 ARGS ?=
@@ -75,7 +76,7 @@ SIZE_MB ?= 50
 WORKERS ?= 2
 # More than one makes deadlines of tests of Spark and of clusters too short on two cores.
 COMPAT_WORKERS ?= 1
-# Tests of single nodes mostly wait.
+# Tests of single nodes, and kills, mostly wait.
 CLIENT_WORKERS ?= 2
 
 .PHONY: help run test lint style types unit downloads compat compat-stalls compat-clients compat-clusters compat-pipelines compat-kafka compat-rust \
@@ -118,12 +119,11 @@ compat: $(DEV) $(SPARK) $(JARS) $(FLINK) $(CONNECTORS) $(NODE) $(GO) $(FRANZ) $(
 compat-stalls: $(DEV)
 	$(BIN)/python -m compat_tests.stalls $(MAKE) --no-print-directory compat
 
-compat-clients: $(DEV) $(SPARK) $(JARS) $(FLINK) $(NODE) $(GO) $(FRANZ) $(KAFKA_PYTHON)
-	$(COMPAT) -n $(CLIENT_WORKERS) compat_tests $(foreach each,$(CLUSTER_TESTS) $(PIPELINE_TESTS),--ignore=$(each)) \
-	  $(ARGS) || test $$? -eq 5
+compat-clients: $(DEV) $(SPARK) $(JARS) $(FLINK) $(CONNECTORS) $(NODE) $(GO) $(FRANZ) $(KAFKA_PYTHON)
+	$(COMPAT) -n $(CLIENT_WORKERS) $(KILL_TESTS) $(NODE_TESTS) $(ARGS) || test $$? -eq 5
 
-compat-clusters: $(DEV) $(SPARK) $(JARS) $(CONNECTORS) $(NODE) $(GO) $(FRANZ) $(KAFKA_PYTHON)
-	$(COMPAT) -n $(COMPAT_WORKERS) $(CLUSTER_TESTS) $(KILL_TESTS) $(ARGS) || test $$? -eq 5
+compat-clusters: $(DEV) $(JARS) $(NODE) $(GO) $(FRANZ) $(KAFKA_PYTHON)
+	$(COMPAT) -n $(COMPAT_WORKERS) $(CLUSTER_TESTS) $(ARGS) || test $$? -eq 5
 
 compat-pipelines: $(DEV) $(SPARK) $(JARS) $(CONNECTORS)
 	$(COMPAT) -n $(COMPAT_WORKERS) $(PIPELINE_TESTS) $(foreach each,$(KILL_TESTS),--ignore=$(each)) \
