@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 from barnabas.config import ConfigError, NodeConfig
+from barnabas.config.listener_values import listener_property
 from barnabas.protocol.errors import ProtocolError
 from barnabas.security.certificates import read_certificate
 from barnabas.security.distinguished_names import distinguished_name
@@ -35,8 +36,7 @@ class TlsListener:
         self._settings = load_tls(config, listener)
         self._scratch = memoryview(bytearray(RECEIVE_BYTES))
         self.failed_reloads = 0
-        prefix = f"listener.name.{listener.lower()}."
-        self.reloaded_by = tuple(prefix + name for name in RELOADED)
+        self.reloaded_by = tuple(listener_property(listener, name) for name in RELOADED)
         left = self._settings.certificate.not_after - datetime.now(UTC)
         if left < timedelta(0):
             raise ConfigError(
