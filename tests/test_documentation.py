@@ -1,6 +1,7 @@
 """The documentation against the code: names that exist, pages that are current."""
 
 import ast
+import functools
 import re
 from pathlib import Path
 
@@ -56,31 +57,37 @@ def test_link_to_a_file_of_the_project_exists(page: Path) -> None:
     assert [target for target in targets if not (page.parent / target).exists()] == []
 
 
-@pytest.mark.parametrize("package", PACKAGES, ids=name)
-def test_name_in_a_package_docstring_exists(package: Path) -> None:
+def test_names_in_package_docstrings_exist() -> None:
     """A name in backticks is a module, or a name in the code of the package."""
-    doc = ast.get_docstring(ast.parse(package.read_text())) or ""
-    tokens = set(re.findall(r"`([a-z][a-z_]*(?:/[a-z_]+)*(?:\.py)?)`", doc))
-    known = STEMS | identifiers(package.parent)
-    stems = {token: token.removesuffix(".py").rpartition("/")[2] for token in tokens}
-    assert sorted(token for token, stem in stems.items() if stem not in known) == []
+    missing: list[str] = []
+    for package in PACKAGES:
+        doc = ast.get_docstring(ast.parse(package.read_text())) or ""
+        tokens = set(re.findall(r"`([a-z][a-z_]*(?:/[a-z_]+)*(?:\.py)?)`", doc))
+        known = STEMS | identifiers(package.parent)
+        stems = {token: token.removesuffix(".py").rpartition("/")[2] for token in tokens}
+        missing += [f"{name(package)}: {t}" for t, stem in stems.items() if stem not in known]
+    assert missing == []
 
 
 def identifiers(package: Path) -> set[str]:
     """Return the names in the code of a package, and the strings that are single words."""
+    return set[str]().union(*(identifiers_of_module(module) for module in package.rglob("*.py")))
+
+
+@functools.cache
+def identifiers_of_module(module: Path) -> set[str]:
     found: set[str] = set()
-    for module in package.rglob("*.py"):
-        for node in ast.walk(ast.parse(module.read_text())):
-            if isinstance(node, ast.Name):
-                found.add(node.id)
-            elif isinstance(node, ast.Attribute):
-                found.add(node.attr)
-            elif isinstance(node, ast.arg):
-                found.add(node.arg)
-            elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-                found.add(node.name)
-            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-                found.update(re.findall(r"[a-z_]+", node.value) if len(node.value) < 60 else ())
+    for node in ast.walk(ast.parse(module.read_text())):
+        if isinstance(node, ast.Name):
+            found.add(node.id)
+        elif isinstance(node, ast.Attribute):
+            found.add(node.attr)
+        elif isinstance(node, ast.arg):
+            found.add(node.arg)
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            found.add(node.name)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            found.update(re.findall(r"[a-z_]+", node.value) if len(node.value) < 60 else ())
     return found
 
 

@@ -5,6 +5,7 @@ import contextlib
 import functools
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -79,22 +80,69 @@ IMPURE_ON_ANY_WAY = {
 GIVEN = ("barnabas.config", "barnabas.log")
 
 
-def parsed(module: Path) -> ast.Module:
-    return ast.parse(module.read_text(), filename=str(module))
+@dataclass(frozen=True, slots=True)
+class Module:
+    """The parts of a module that the rules need; it is parsed once."""
+
+    has_docstring: bool
+    is_generated: bool
+    lines: int
+    function_lines: dict[str, int]
+    asserts: list[int]
+    error_code_calls: list[str]
+    uses_of_any: int
+    imports: set[str]  # of `from a import b`, both `a` and `a.b`, as either may be a module
 
 
-def functions(tree: ast.Module) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
-    for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            yield node
+@functools.cache
+def facts(path: Path) -> Module:
+    source = path.read_text()
+    tree = ast.parse(source, filename=str(path))
+    nodes = list(ast.walk(tree))
+    doc = ast.get_docstring(tree) or ""
+    return Module(
+        has_docstring=bool(doc),
+        is_generated="Generated" in doc,
+        lines=len(source.splitlines()),
+        function_lines={
+            node.name: (node.end_lineno or 0) - node.lineno + 1
+            for node in nodes
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        },
+        asserts=[node.lineno for node in nodes if isinstance(node, ast.Assert)],
+        error_code_calls=[ast.unparse(node) for node in nodes if is_error_code_call(node)],
+        uses_of_any=uses_of_any(nodes),
+        imports=set(imported(nodes)),
+    )
 
 
-def imported(tree: ast.Module) -> Iterator[str]:
-    for node in ast.walk(tree):
+def is_error_code_call(node: ast.AST) -> bool:
+    return (
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Name)
+        and node.func.id == "ErrorCode"
+    )
+
+
+def uses_of_any(nodes: Iterable[ast.AST]) -> int:
+    """Return how often `Any` is used, in annotations that are strings too."""
+    uses = 0
+    for node in nodes:
+        if isinstance(node, ast.Name):
+            uses += node.id == "Any"
+        elif isinstance(node, ast.Constant) and "Any" in str(node.value):
+            with contextlib.suppress(SyntaxError):  # it is prose
+                uses += uses_of_any(ast.walk(ast.parse(str(node.value), mode="eval")))
+    return uses
+
+
+def imported(nodes: Iterable[ast.AST]) -> Iterator[str]:
+    for node in nodes:
         if isinstance(node, ast.Import):
-            yield from (alias.name.partition(".")[0] for alias in node.names)
+            yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            yield node.module.partition(".")[0]
+            yield node.module
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
 
 def dotted(path: Path) -> str:
@@ -103,19 +151,9 @@ def dotted(path: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-def dotted_imports(tree: ast.Module) -> Iterator[str]:
-    """Yield the names that may be modules: of `from a import b`, both `a` and `a.b`."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            yield node.module
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
-
-
 @functools.cache
 def import_graph() -> dict[str, set[str]]:
-    return {dotted(module): set(dotted_imports(parsed(module))) for module in MODULES}
+    return {dotted(module): facts(module).imports for module in MODULES}
 
 
 def is_below(module: str, rooms: Iterable[str]) -> bool:
@@ -142,27 +180,26 @@ def name(path: Path) -> str:
     return str(path.relative_to(SOURCE))
 
 
-@pytest.mark.parametrize("module", MODULES, ids=name)
-def test_module_opens_with_a_docstring(module: Path) -> None:
-    assert ast.get_docstring(parsed(module)), f"{name(module)} does not say what lives in it"
+def test_modules_open_with_a_docstring() -> None:
+    assert [name(module) for module in MODULES if not facts(module).has_docstring] == []
 
 
-@pytest.mark.parametrize("module", MODULES, ids=name)
-def test_function_fits_a_screen(module: Path) -> None:
-    long = {
-        node.name: (node.end_lineno or 0) - node.lineno + 1
-        for node in functions(parsed(module))
-        if (node.end_lineno or 0) - node.lineno + 1 > FUNCTION_LINES_MAX
+def test_functions_fit_a_screen() -> None:
+    long = [
+        f"{name(module)}: {function} has {lines} lines"
+        for module in MODULES
+        for function, lines in facts(module).function_lines.items()
+        if lines > FUNCTION_LINES_MAX
+    ]
+    assert long == []
+
+
+def test_modules_are_not_too_long() -> None:
+    lines = {
+        name(module): facts(module).lines for module in MODULES if not facts(module).is_generated
     }
-    assert long == {}
-
-
-@pytest.mark.parametrize("module", MODULES, ids=name)
-def test_module_is_not_too_long(module: Path) -> None:
-    if "Generated" in (ast.get_docstring(parsed(module)) or ""):
-        return
-    lines = len(module.read_text().splitlines())
-    assert lines <= LARGER_MODULES.get(module.name, MODULE_LINES_MAX)
+    allowed = {path: LARGER_MODULES.get(Path(path).name, MODULE_LINES_MAX) for path in lines}
+    assert {path: count for path, count in lines.items() if count > allowed[path]} == {}
 
 
 def test_file_name_is_unique() -> None:
@@ -172,51 +209,37 @@ def test_file_name_is_unique() -> None:
     assert shared == {"__init__.py", "__main__.py"}
 
 
-@pytest.mark.parametrize("module", MODULES, ids=name)
-def test_source_has_no_assert(module: Path) -> None:
+def test_source_has_no_assert() -> None:
     """Python drops assert under -O, so input must not be checked by assert."""
-    found = [node.lineno for node in ast.walk(parsed(module)) if isinstance(node, ast.Assert)]
-    assert found == []
-
-
-def uses_of_any(tree: ast.AST) -> int:
-    """Return how often a module says `Any`, in annotations that are strings too."""
-    uses = 0
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Name):
-            uses += node.id == "Any"
-        elif isinstance(node, ast.Constant) and "Any" in str(node.value):
-            with contextlib.suppress(SyntaxError):  # it is prose
-                uses += uses_of_any(ast.parse(str(node.value), mode="eval"))
-    return uses
+    found = {name(module): facts(module).asserts for module in MODULES}
+    assert {path: lines for path, lines in found.items() if lines} == {}
 
 
 def test_uses_of_any_stay_below_the_limit_of_their_room() -> None:
     uses, lines = Counter[str](), Counter[str]()
     for module in MODULES:
         room = module.relative_to(SOURCE).parts[0]
-        uses[room] += uses_of_any(parsed(module))
-        lines[room] += len(module.read_text().splitlines())
+        uses[room] += facts(module).uses_of_any
+        lines[room] += facts(module).lines
     rates = {room: 1000 * uses[room] / lines[room] for room in lines}
     assert {room: rate for room, rate in rates.items() if rate > ANY_MAX.get(room, 0)} == {}
 
 
-@pytest.mark.parametrize("module", MODULES, ids=name)
-def test_error_code_from_the_wire_is_read_with_its_function(module: Path) -> None:
+def test_error_code_from_the_wire_is_read_with_its_function() -> None:
     """`ErrorCode(number)` raises ValueError for a code of a later version."""
-    found = [
-        ast.unparse(node)
-        for node in ast.walk(parsed(module))
-        if isinstance(node, ast.Call)
-        and isinstance(node.func, ast.Name)
-        and node.func.id == "ErrorCode"
-    ]
-    assert len(found) == (name(module) in ERROR_CODE_CALLS), found
+    calls = {name(module): facts(module).error_code_calls for module in MODULES}
+    found = {path: found for path, found in calls.items() if found}
+    assert {path: len(calls) for path, calls in found.items()} == dict.fromkeys(
+        ERROR_CODE_CALLS, 1
+    ), found
 
 
-@pytest.mark.parametrize("module", SANS_IO, ids=name)
-def test_core_imports_no_clock_network_or_file(module: Path) -> None:
-    assert IMPURE.intersection(imported(parsed(module))) == EXEMPT.get(name(module), set())
+def test_cores_import_no_clock_network_or_file() -> None:
+    found = {
+        name(module): IMPURE.intersection(each.partition(".")[0] for each in facts(module).imports)
+        for module in SANS_IO
+    }
+    assert {path: names for path, names in found.items() if names} == EXEMPT
 
 
 def test_cores_reach_no_clock_network_or_file_on_any_way() -> None:

@@ -47,16 +47,16 @@ def module_texts(root: Path, path: Path) -> Iterator[Text]:
     """Yield every text of one Python module."""
     name = path.relative_to(root).as_posix()
     source = path.read_text()
-    tree = ast.parse(source, filename=name)
+    nodes = list(ast.walk(ast.parse(source, filename=name)))
     claimed: set[int] = set()
-    for text, nodes in _calls(tree, name):
-        claimed.update(id(part) for node in nodes for part in ast.walk(node))
+    for text, arguments in _calls(nodes, name):
+        claimed.update(id(part) for argument in arguments for part in ast.walk(argument))
         yield text
-    yield from _docstrings(tree, name, claimed)
-    yield from _strings(tree, name, claimed)
+    yield from _docstrings(nodes, name, claimed)
+    yield from _strings(nodes, name, claimed)
     yield from _comments(source, name)
     if Path(name).name.startswith("test_"):
-        for node in ast.walk(tree):
+        for node in nodes:
             is_definition = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
             if is_definition and node.name.lower().startswith("test"):
                 yield Text("test name", name, node.lineno, _words(node.name))
@@ -93,8 +93,8 @@ def tree_texts(root: Path = ROOT, rooms: tuple[str, ...] = ()) -> Iterator[Text]
             yield from page_texts(root, path)
 
 
-def _calls(tree: ast.Module, name: str) -> Iterator[tuple[Text, list[ast.expr]]]:
-    for node in ast.walk(tree):
+def _calls(nodes: list[ast.AST], name: str) -> Iterator[tuple[Text, list[ast.expr]]]:
+    for node in nodes:
         if isinstance(node, ast.Call):
             found = _message_of(node)
             if found is not None:
@@ -173,20 +173,17 @@ def _part(node: ast.expr) -> str:
     return str(node.value) if isinstance(node, ast.Constant) else ""
 
 
-def _docstrings(tree: ast.Module, name: str, claimed: set[int]) -> Iterator[Text]:
-    for node in ast.walk(tree):
+def _docstrings(nodes: list[ast.AST], name: str, claimed: set[int]) -> Iterator[Text]:
+    for node in nodes:
         if isinstance(node, _DOCUMENTED) and (doc := ast.get_docstring(node)):
             claimed.add(id(node.body[0].value))  # pyright: ignore
             line = getattr(node, "lineno", 1)
             yield Text("docstring", name, line, _words(doc), getattr(node, "name", ""))
 
 
-def _strings(tree: ast.Module, name: str, claimed: set[int]) -> Iterator[Text]:
-    inner = {
-        id(part) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr)
-        for part in node.values
-    }  # fmt: skip
-    for node in ast.walk(tree):
+def _strings(nodes: list[ast.AST], name: str, claimed: set[int]) -> Iterator[Text]:
+    inner = {id(part) for node in nodes if isinstance(node, ast.JoinedStr) for part in node.values}
+    for node in nodes:
         if id(node) in claimed or id(node) in inner:
             continue
         if isinstance(node, ast.JoinedStr) or (
