@@ -3,7 +3,7 @@
 #   make help     this list
 #   make test     lint, types, import directions and the tests in tests/, the last two at once
 #   make compat   real clients, Kafka's Java tools and Spark against a node (SIZE_MB=50)
-#                 (its three parts: compat-clients, compat-clusters and compat-pipelines)
+#                 (COMPAT_TESTS=compat_tests/cluster for a part of it)
 #   make compat-stalls   the same while its processes are paused at random, as on a busy machine
 #   make compat-kafka   the same suite against Apache Kafka 4.3.0, which validates the suite
 #   make compat-suites   whole test suites of franz-go, kafka-python and aiokafka, and Kafka's Java
@@ -56,16 +56,6 @@ PIP_ENV := PIP_ROOT_USER_ACTION=ignore
 FETCH := sh -c 'for pause in 5 20; do "$$@" && exit; \
   echo "failed, again in $$pause s: $$*" >&2; sleep $$pause; done; exec "$$@"' fetch
 
-# A module's tests share servers and Spark sessions, so one process runs all of them. Modules go in
-# the order of their names: kills, which wait most, are not last.
-COMPAT = $(BIN)/python -m pytest -p no:cacheprovider --size-mb $(SIZE_MB) \
-  --dist loadfile --no-loadscope-reorder
-PIPELINE_TESTS := compat_tests/pipeline
-# Kills of jobs mostly wait, as single nodes do, so both are one part.
-KILL_TESTS := $(sort $(wildcard compat_tests/pipeline/test_*kill*.py))
-NODE_TESTS := $(sort $(wildcard compat_tests/test_*.py))
-CLUSTER_TESTS := compat_tests/cluster compat_tests/clients
-
 ARGS ?=
 CYCLES ?= 200
 SECONDS ?= 60
@@ -74,12 +64,11 @@ SOAK_SECONDS := $(if $(filter-out file,$(origin SECONDS)),--seconds $(SECONDS))
 SEEDS ?= 10000
 SIZE_MB ?= 50
 WORKERS ?= 2
-# More than one makes deadlines of tests of Spark and of clusters too short on two cores.
-COMPAT_WORKERS ?= 1
-# Tests of single nodes, and kills, mostly wait.
-CLIENT_WORKERS ?= 2
+COMPAT_TESTS ?= compat_tests
+# The tests wait more than they compute; compat_tests/scheduling.py divides them.
+COMPAT_WORKERS ?= 4
 
-.PHONY: help run test lint style types unit downloads compat compat-stalls compat-clients compat-clusters compat-pipelines compat-kafka compat-rust \
+.PHONY: help run test lint style types unit downloads compat compat-stalls compat-kafka compat-rust \
   compat-suites compat-franz bench \
   bench-pipeline bench-scale docs fuzz soak sim \
   sim-mistakes sim-coverage \
@@ -112,22 +101,13 @@ unit: $(DEV)
 # What `make compat` fetches beside Python packages. It needs no .venv, so .ci/run fetches during the tests.
 downloads: $(JARS) $(FLINK) $(CONNECTORS) $(NODE) $(GO) $(FRANZ)
 
-# The parts wait more than they compute, so they run at the same time. Code 5: ARGS selects no test.
+# Code 5: ARGS selects no test.
 compat: $(DEV) $(SPARK) $(JARS) $(FLINK) $(CONNECTORS) $(NODE) $(GO) $(FRANZ) $(KAFKA_PYTHON)
-	$(MAKE) --no-print-directory --output-sync=line -j3 compat-clients compat-clusters compat-pipelines
+	$(BIN)/python -m pytest -p no:cacheprovider --size-mb $(SIZE_MB) -n $(COMPAT_WORKERS) \
+	  --dist loadfile --no-loadscope-reorder $(COMPAT_TESTS) $(ARGS) || test $$? -eq 5
 
 compat-stalls: $(DEV)
 	$(BIN)/python -m compat_tests.stalls $(MAKE) --no-print-directory compat
-
-compat-clients: $(DEV) $(SPARK) $(JARS) $(FLINK) $(CONNECTORS) $(NODE) $(GO) $(FRANZ) $(KAFKA_PYTHON)
-	$(COMPAT) -n $(CLIENT_WORKERS) $(KILL_TESTS) $(NODE_TESTS) $(ARGS) || test $$? -eq 5
-
-compat-clusters: $(DEV) $(JARS) $(NODE) $(GO) $(FRANZ) $(KAFKA_PYTHON)
-	$(COMPAT) -n $(COMPAT_WORKERS) $(CLUSTER_TESTS) $(ARGS) || test $$? -eq 5
-
-compat-pipelines: $(DEV) $(SPARK) $(JARS) $(CONNECTORS)
-	$(COMPAT) -n $(COMPAT_WORKERS) $(PIPELINE_TESTS) $(foreach each,$(KILL_TESTS),--ignore=$(each)) \
-	  $(ARGS) || test $$? -eq 5
 
 compat-kafka: $(DEV) $(SPARK) $(JARS) $(FLINK) $(NODE) $(GO) $(FRANZ) $(KAFKA_PYTHON)
 	$(BIN)/python -m pytest compat_tests --server kafka --size-mb $(SIZE_MB) $(ARGS)

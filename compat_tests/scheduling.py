@@ -1,0 +1,67 @@
+"""How `make compat` divides the tests among its processes.
+
+A module runs in one process, because its tests share servers and sessions. The modules form three
+parts, each with processes of its own, so that at most a part's number of them run at the same time:
+clusters (one process), pipelines (one) and single nodes (the others). A process whose part has no
+module left takes one of the part with the most modules left for each of its processes, of clusters
+last.
+"""
+
+from collections import Counter
+from pathlib import PurePosixPath
+from typing import Any
+
+import pytest
+from xdist.scheduler import LoadFileScheduling
+
+CLUSTERS, PIPELINES, NODES = "clusters", "pipelines", "nodes"
+# A process knows its next test before it starts one.
+PENDING_MIN = 2
+
+
+def part_of(module: str) -> str:
+    """Return the part of a module. Kills of jobs mostly wait, as tests of single nodes do."""
+    path = PurePosixPath(module)
+    if path.is_relative_to("compat_tests/cluster") or path.is_relative_to("compat_tests/clients"):
+        return CLUSTERS
+    if path.is_relative_to("compat_tests/pipeline") and "kill" not in path.name:
+        return PIPELINES
+    return NODES
+
+
+def home_of(worker: int, workers: int) -> str:
+    """Return the part whose modules process `worker` of `workers` runs first."""
+    homes = [NODES, PIPELINES, CLUSTERS]
+    return homes[worker] if worker < min(workers, len(homes)) else NODES
+
+
+def part_to_take(home: str, left: Counter[str], workers: Counter[str]) -> str:
+    """Return the part of a process's next module, of which at least one is left."""
+    if left[home]:
+        return home
+    others = [part for part in left if left[part] and part != CLUSTERS] or [CLUSTERS]
+    return max(others, key=lambda part: left[part] / max(1, workers[part]))
+
+
+class PartScheduling(LoadFileScheduling):
+    """Assigns modules by part; see the docstring of this module."""
+
+    def _home(self, node: Any) -> str:
+        return home_of(int(node.gateway.id.removeprefix("gw")), self.numnodes)
+
+    def _assign_work_unit(self, node: Any) -> None:
+        left = Counter(part_of(module) for module in self.workqueue)
+        part = part_to_take(self._home(node), left, Counter(map(self._home, self.nodes)))
+        module = next(module for module in self.workqueue if part_of(module) == part)
+        self.workqueue.move_to_end(module, last=False)
+        super()._assign_work_unit(node)
+
+    def _reschedule(self, node: Any) -> None:
+        if self.workqueue and self._pending_of(self.assigned_work[node]) >= PENDING_MIN:
+            return
+        super()._reschedule(node)
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> PartScheduling | None:
+    """Divide by part when modules run in one process each (`--dist loadfile`)."""
+    return PartScheduling(config, log) if config.getoption("dist") == "loadfile" else None
