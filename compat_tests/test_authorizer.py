@@ -89,6 +89,8 @@ REFUSALS = {29, 30, 31, 53}
 OF_ACLS = {CreateAclsResponse.AclCreationResult, DeleteAclsResponse.DeleteAclsFilterResult}
 # A coordinator that is not loaded yet.
 LOADING = {14, 15, 16}
+# Both servers get the same records, which retention keeps.
+NOW_MS = time.time_ns() // 1_000_000
 
 
 def shown(value: Any, ids: dict[Uuid, str]) -> Any:
@@ -168,7 +170,7 @@ class Secured:
         names = [FIRST, SECOND]
         self.create_topics(*names)
         ids = self.ids(*names)
-        record = Record(offset=0, timestamp=0, key=None, value=b"value", headers=[])
+        record = Record(offset=0, timestamp=NOW_MS, key=None, value=b"value", headers=[])
         batch = build_batch([record])
         transactional = build_batch(
             [record], producer_id=1, producer_epoch=0, base_sequence=0, is_transactional=True

@@ -5,13 +5,24 @@ import time
 import pytest
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition, codec
 from kafka.admin import NewTopic
-from kafka.errors import TopicAlreadyExistsError
+from kafka.errors import RebalanceInProgressError, TopicAlreadyExistsError
 
 CODECS = [None, "gzip", "snappy", "lz4", "zstd"]
 
 
 def usable(name: str | None) -> bool:
     return name is None or getattr(codec, f"has_{name}")()
+
+
+def commit(member: KafkaConsumer, timeout_s: float = 60) -> None:
+    """Commit as the client documents it: poll while the group rebalances, then commit again."""
+    deadline = time.monotonic() + timeout_s
+    while True:
+        try:
+            return member.commit()
+        except RebalanceInProgressError:
+            assert time.monotonic() < deadline
+            member.poll(timeout_ms=100)
 
 
 def poll_until(consumer: KafkaConsumer, count: int, timeout_s: float = 60) -> list:
@@ -64,7 +75,7 @@ def test_two_members_share_and_the_group_resumes(bootstrap, topics, unique) -> N
         "auto_offset_reset": "earliest",
         "enable_auto_commit": False,
         "heartbeat_interval_ms": 200,
-        "session_timeout_ms": 6000,
+        "session_timeout_ms": 30000,
     }
     producer = KafkaProducer(bootstrap_servers=bootstrap)
     for i in range(200):
@@ -83,7 +94,7 @@ def test_two_members_share_and_the_group_resumes(bootstrap, topics, unique) -> N
     assert owned == [2, 2]
     assert read == set(range(200))
     for member in members:
-        member.commit()
+        commit(member)
         member.close()
     for i in range(4):
         producer.send(topic, value=b"later", partition=i)

@@ -20,7 +20,7 @@ from compat_tests.postgres import PostgresServer
 from compat_tests.servers import BarnabasProcess
 
 pytestmark = [
-    pytest.mark.timeout(400),
+    pytest.mark.timeout(900),  # pip installs the package first
     pytest.mark.barnabas_only,
     spark.needed,
 ]

@@ -2,6 +2,7 @@
 
 import time
 import uuid
+from types import SimpleNamespace
 from typing import Any
 
 import attrs
@@ -210,3 +211,17 @@ def test_offsets_that_retention_deleted_fail_the_task_or_are_counted(
     with pytest.raises(TaskFailureError, match=f"deleted offsets {start} to 19 of") as caught:
         forward_ranges.run(plan, [wanted])
     assert caught.value.failure.is_permanent
+
+
+def test_position_that_the_log_has_continues_after_an_event_of_an_earlier_one(
+    plan: TaskPlan, admin: AdminClient
+) -> None:
+    fill(plan, 30)
+    cut = TopicPartition(plan.job, 0, 20)
+    admin.delete_records([cut])[cut].result(60)
+    current: Any = SimpleNamespace(figures=SimpleNamespace(trimmed=0))
+    assert forward_ranges._after_trimmed(plan, current, (plan.job, 0), 25) == 25
+    assert current.figures.trimmed == 0
+    with pytest.raises(TaskFailureError, match="does not have offset 31") as caught:
+        forward_ranges._after_trimmed(plan, current, (plan.job, 0), 31)
+    assert not caught.value.failure.is_permanent

@@ -78,10 +78,13 @@ def _after_trimmed(
 ) -> int:
     """Return where to continue after offsets that the broker does not have.
 
-    Raises TaskFailureError when the job must not skip them.
+    Raises TaskFailureError when the job must not skip them, or the log ends before `offset`.
     """
-    start = ClusterState(plan.consumer).log_starts([where])[where]
+    cluster = ClusterState(plan.consumer)
+    start = cluster.log_starts([where])[where]
     record = RecordPosition(*where, offset)
+    if start <= offset <= cluster.ends([where])[where]:
+        return offset  # the event is of an earlier position
     if start <= offset:
         raise TaskFailureError(
             f"the broker does not have offset {offset} of {where[0]}-{where[1]}",
