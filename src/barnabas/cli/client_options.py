@@ -42,6 +42,19 @@ _HINTS = {
     "CLUSTER_AUTHORIZATION_FAILED": "the user lacks a permission (ACL)",
 }
 
+# Names of Java's clients that librdkafka does not have, or has for something else.
+_JAVA_NAMES = frozenset(
+    {
+        "sasl.jaas.config",
+        "ssl.keystore.certificate.chain",
+        "ssl.keystore.key",
+        "ssl.keystore.type",
+        "ssl.truststore.certificates",
+        "ssl.truststore.location",
+        "ssl.truststore.type",
+    }
+)
+
 _UNANSWERED = ("_TRANSPORT", "_TIMED_OUT", "_ALL_BROKERS_DOWN", "_RESOLVE")
 
 
@@ -73,8 +86,21 @@ class Client:
             "error_cb": self._note,
             "socket.connection.setup.timeout.ms": 10_000,
             **{name.replace("_", "."): value for name, value in more.items()},
-            **self.properties,
+            **self._for_librdkafka(),
         }
+
+    def _for_librdkafka(self) -> dict[str, str]:
+        """Return the properties; those of a file for Java's tools under librdkafka's names."""
+        if not _JAVA_NAMES.intersection(self.properties):
+            return self.properties
+        from barnabas.config import ConfigError
+        from barnabas.pipeline.delivery.plan.kafka_properties import for_librdkafka
+
+        given = {**self.properties, "bootstrap.servers": self.bootstrap}
+        try:
+            return for_librdkafka(given)
+        except ConfigError as error:
+            raise CliError(f"{error.message}; see -X and --client-config") from None
 
     @property
     def admin(self) -> Any:
@@ -216,8 +242,10 @@ def client_options(command: Callable[..., Any]) -> Callable[..., Any]:
     )
     @click.option(
         "--client-config",
+        "--command-config",
+        "client_config",
         type=click.Path(exists=True, dir_okay=False, path_type=Path),
-        help="A file with librdkafka settings, one NAME=VALUE per line.",
+        help="A file with settings of librdkafka, or of Java's tools: one NAME=VALUE per line.",
     )
     @click.option(
         "--timeout",

@@ -30,6 +30,8 @@ COMMANDS = {
     "group": "barnabas.cli.group_command:group",
     "cluster": "barnabas.cli.cluster_command:cluster",
     "config": "barnabas.cli.config_command:config",
+    "acl": "barnabas.cli.acl_command:acl",
+    "user": "barnabas.cli.user_command:user",
     "inspect": "barnabas.cli.inspect_command:inspect",
     "log": "barnabas.cli.log_command:log",
     "completion": "barnabas.cli.completion_command:completion",

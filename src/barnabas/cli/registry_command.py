@@ -39,6 +39,7 @@ _UNUSABLE = 2
 )
 @click.option(
     "--client-config",
+    "--command-config",
     "file",
     type=click.Path(dir_okay=False, path_type=Path),
     help="Properties of the Kafka client (TLS, SASL, timeouts) and of the HTTP listener.",

@@ -1,0 +1,48 @@
+"""A node with SCRAM users and ACLs, for tests of what connects to it."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+from barnabas.testing import Node
+from barnabas.testing.free_ports import free_ports
+
+SCRAM_MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
+
+
+def secured_properties(port: int) -> dict[str, str]:
+    """Return the properties: administrators are on PLAINTEXT, users of SCRAM on `port`."""
+    return {
+        "listeners": "PLAINTEXT://127.0.0.1:0,CONTROLLER://127.0.0.1:0,"
+        f"SASL_PLAINTEXT://127.0.0.1:{port}",
+        "sasl.enabled.mechanisms": "SCRAM-SHA-256",
+        "listener.name.sasl_plaintext.scram-sha-256.sasl.jaas.config": f"{SCRAM_MODULE} required;",
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "super.users": "User:ANONYMOUS;User:admin",
+        "group.initial.rebalance.delay.ms": "0",
+    }
+
+
+class SecuredNode:
+    """Addresses of the node: `bootstrap` is for administrators, `sasl` for users."""
+
+    def __init__(self, bootstrap: str, sasl: str) -> None:
+        self.bootstrap = bootstrap
+        self.sasl = sasl
+
+    def properties(self, user: str, password: str) -> dict[str, str]:
+        """Return the properties of a client that is the user."""
+        return {
+            "bootstrap.servers": self.sasl,
+            "security.protocol": "SASL_PLAINTEXT",
+            "sasl.mechanism": "SCRAM-SHA-256",
+            "sasl.username": user,
+            "sasl.password": password,
+        }
+
+
+@contextmanager
+def secured_node(more: Mapping[str, str] | None = None) -> Iterator[SecuredNode]:
+    """Run a node without users and ACLs."""
+    (port,) = free_ports(1)
+    with Node(config={**secured_properties(port), **(more or {})}) as node:
+        yield SecuredNode(node.bootstrap, f"127.0.0.1:{port}")
