@@ -28,6 +28,11 @@ _OPTIONS = (
         help="Accept only clients with a certificate of this PEM authority.",
     ),
     click.option(
+        "--auth",
+        type=click.Choice(["kafka"]),
+        help="Require a user and password of the Kafka cluster, checked by a SASL login.",
+    ),
+    click.option(
         "--password-file",
         type=_FILE,
         help="Require a user and password of this htpasswd file (bcrypt).",
@@ -75,14 +80,17 @@ def http_options(command: Callable[..., int]) -> Callable[..., int]:
     def run(**values: Any) -> int:
         tls = _Tls(*(values.pop(f"tls_{name}") for name in _Tls._fields))
         token = _Token(*(values.pop(f"token_{name}") or "" for name in _Token._fields))
-        return command(options=_options(tls, token, values.pop("password_file")), **values)
+        return command(
+            options=_options(tls, token, values.pop("auth") or "", values.pop("password_file")),
+            **values,
+        )
 
     for option in reversed(_OPTIONS):
         run = option(run)
     return run
 
 
-def _options(tls: _Tls, token: _Token, password_file: Path | None) -> HttpOptions:
+def _options(tls: _Tls, token: _Token, auth: str, password_file: Path | None) -> HttpOptions:
     from barnabas.http import BearerSettings, HttpOptions, HttpTls
 
     certificate, key = tls.certificate, tls.key
@@ -94,6 +102,7 @@ def _options(tls: _Tls, token: _Token, password_file: Path | None) -> HttpOption
             if certificate is not None and key is not None
             else None,
             bearer=BearerSettings(*token) if token.keys else None,
+            auth=auth,
             password_file=password_file,
         )
     except ConfigError as error:

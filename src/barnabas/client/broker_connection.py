@@ -27,6 +27,7 @@ from barnabas.client.failures import (
     BrokerSilentError,
     ConnectionFailureError,
     MalformedResponseError,
+    MechanismRefusedError,
     TlsError,
 )
 from barnabas.protocol.errors import ErrorCode, ProtocolError, error_code
@@ -288,7 +289,7 @@ class BrokerConnection:
         )
         if handshake.error_code != ErrorCode.NONE:
             offered = ", ".join(handshake.mechanisms) or "none"
-            raise AuthenticationError(
+            raise MechanismRefusedError(
                 f"{self.address} refuses {settings.mechanism} "
                 f"({error_code(handshake.error_code).name}); it offers: {offered}"
             )

@@ -8,6 +8,7 @@
             TlsError                the TLS handshake failed
             MalformedResponseError  the peer's bytes are not a response of Kafka's protocol
         AuthenticationError         the broker refused the credentials or the mechanism
+            MechanismRefusedError   the broker does not have the mechanism
         UnsupportedVersionError     the broker and this client share no version of an api
         CallTimeoutError            the time of a whole call is over; `last` is the last failure
         DeliveryError               records were not acknowledged; they may be in the log or not
@@ -78,6 +79,10 @@ class MalformedResponseError(ConnectionFailureError):
 
 class AuthenticationError(ClientError):
     """The broker refused the SASL mechanism or the credentials, or failed to prove its own."""
+
+
+class MechanismRefusedError(AuthenticationError):
+    """The broker does not offer the SASL mechanism."""
 
 
 class UnsupportedVersionError(ClientError):

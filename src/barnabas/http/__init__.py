@@ -3,7 +3,7 @@
 Contents: listening, TLS, basic and bearer authentication, the body limit, metrics, health, error
 bodies and request log lines, and the process that runs an application beside a node. An
 application is any ASGI application that a room gives. This package imports only the protocol, the
-configuration and the client,.
+configuration, the client and the validation of tokens.
 
 How data passes: Hypercorn (`http_host`) reads a request, `hosted_app` checks it, the room's
 application answers; the response passes `hosted_app` again, which counts and logs it.

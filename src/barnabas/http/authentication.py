@@ -14,6 +14,10 @@ class AuthenticationFailedError(Exception):
     """The request's credentials are missing or wrong: status 401."""
 
 
+class AccessUnavailableError(Exception):
+    """The credentials or the rights of a caller cannot be checked now: status 503."""
+
+
 class Credentials(Protocol):
     """Checks the credentials of one scheme."""
 
@@ -23,7 +27,10 @@ class Credentials(Protocol):
     """The value of WWW-Authenticate."""
 
     async def principal(self, credentials: str) -> str:
-        """Return the principal's name. Raises AuthenticationFailedError."""
+        """Return the principal's name.
+
+        Raises AuthenticationFailedError or AccessUnavailableError.
+        """
         ...
 
 
@@ -41,7 +48,10 @@ class Authentication:
         ]
 
     async def authenticate(self, scope: Scope) -> None:
-        """Note the request's principal in its scope. Raises AuthenticationFailedError."""
+        """Note the request's principal in its scope.
+
+        Raises AuthenticationFailedError or AccessUnavailableError.
+        """
         value = header(scope, b"authorization")
         if value is None:
             raise AuthenticationFailedError("credentials are required")

@@ -5,10 +5,6 @@ thread, two at a time at most, and credentials that passed are remembered for a 
 hash.
 """
 
-import hashlib
-import hmac
-import secrets
-from collections import OrderedDict
 from pathlib import Path
 from typing import Final
 
@@ -17,9 +13,9 @@ import trio
 from barnabas.config import ConfigError
 from barnabas.http.authentication import AuthenticationFailedError, parse_basic
 from barnabas.http.optional_packages import require
+from barnabas.http.remembered_credentials import RememberedCredentials
 
 _BCRYPT_PREFIXES: Final = ("$2a$", "$2b$", "$2y$")
-_REMEMBERED_MAX: Final = 1024
 _REMEMBERED_S: Final = 300.0
 _CHECKS_AT_ONCE: Final = 2
 _BCRYPT_BYTES_MAX: Final = 72
@@ -55,15 +51,13 @@ class BasicAuth:
     def __init__(self, hashes: dict[str, bytes]) -> None:
         require("basic authentication")
         self._hashes = hashes
-        self._key = secrets.token_bytes(32)
-        self._remembered: OrderedDict[bytes, float] = OrderedDict()
+        self._remembered = RememberedCredentials(_REMEMBERED_S)
         self._limiter = trio.CapacityLimiter(_CHECKS_AT_ONCE)
 
     async def principal(self, credentials: str) -> str:
         """Return the user's name. Raises AuthenticationFailedError."""
         user, password = parse_basic(credentials)
-        digest = hmac.digest(self._key, f"{user}\0{password}".encode(), hashlib.sha256)
-        if self._remembered.get(digest, 0.0) > trio.current_time():
+        if self._remembered.has(user, password):
             return user
         hashed = self._hashes.get(user)
         matches = await trio.to_thread.run_sync(
@@ -71,13 +65,8 @@ class BasicAuth:
         )
         if hashed is None or not matches:
             raise AuthenticationFailedError("wrong user or password")
-        self._remember(digest)
+        self._remembered.add(user, password)
         return user
-
-    def _remember(self, digest: bytes) -> None:
-        self._remembered[digest] = trio.current_time() + _REMEMBERED_S
-        while len(self._remembered) > _REMEMBERED_MAX:
-            self._remembered.popitem(last=False)
 
 
 def _matches(password: bytes, hashed: bytes) -> bool:

@@ -24,6 +24,7 @@ from barnabas.http.asgi import (
     respond,
 )
 from barnabas.http.authentication import (
+    AccessUnavailableError,
     Authentication,
     AuthenticationFailedError,
     principal_of,
@@ -101,6 +102,10 @@ class HostedApp:
         except AuthenticationFailedError as error:
             challenges = self._authentication.challenges if self._authentication else []
             await self._refuse(exchange, 401, str(error), challenges)
+        except AccessUnavailableError as error:
+            logger.warning("cannot check the caller error=%s", error)
+            message = "the caller cannot be checked now: no broker answers as needed"
+            await self._refuse(exchange, 503, message, [_RETRY_AFTER])
         except BodyTooLargeError as error:
             await self._refuse(exchange, 413, str(error), [_CLOSE])
         except BodyTooSlowError as error:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import trio
 
+from barnabas.client import ClientConfig
 from barnabas.config import ConfigError
 from barnabas.http.asgi import Application, ErrorBody, json_error
 from barnabas.http.authentication import Authentication, Credentials
@@ -52,6 +53,7 @@ async def serve_app(
     not_ready: Callable[[], str | None] = always_ready,
     error_body: ErrorBody = json_error,
     metrics: "HostMetrics | None" = None,
+    brokers: ClientConfig | None = None,
     stop: Callable[[], Awaitable[None]] | None = None,
     listener: socket.socket | None = None,
     task_status: "trio.TaskStatus[str]" = trio.TASK_STATUS_IGNORED,
@@ -59,7 +61,7 @@ async def serve_app(
     """Serve until cancelled, or until `stop` returns; then requests in flight end first.
 
     Reports the URL once it listens. A room that must have its port first gives the `listener` that
-    `bind_listener` made; the host closes it.
+    `bind_listener` made; the host closes it. With `auth` by Kafka, `brokers` check credentials.
 
     Raises HttpStartError when it cannot listen, ConfigError for unusable settings, and
     MissingPackageError when a package is not installed.
@@ -73,7 +75,7 @@ async def serve_app(
     options = settings.options
     hosted = HostedApp(
         app,
-        authentication=await _authentication(options),
+        authentication=await _authentication(options, brokers),
         body_bytes_max=options.body_bytes_max,
         logs_requests=options.logs_requests,
         metrics=metrics,
@@ -117,8 +119,16 @@ def _warn_open_access(settings: HttpSettings) -> None:
         logger.warning("serving http without authentication listen=%s", settings.listen)
 
 
-async def _authentication(options: HttpOptions) -> Authentication | None:
+async def _authentication(
+    options: HttpOptions, brokers: ClientConfig | None
+) -> Authentication | None:
     schemes: list[Credentials] = []
+    if options.auth:
+        from barnabas.http.kafka_auth import KafkaAuth
+
+        if brokers is None:
+            raise ConfigError("authentication by Kafka needs the address of brokers")
+        schemes.append(KafkaAuth(brokers))
     if options.password_file is not None:
         from barnabas.http.basic_auth import BasicAuth, read_password_file
 

@@ -16,7 +16,9 @@ _ORIGIN: Final = "access.control.allow.origin"
 _METHODS: Final = "access.control.allow.methods"
 _HEADERS: Final = "access.control.allow.headers"
 _EXPOSED: Final = "access.control.expose.headers"
-HTTP_PROPERTIES: Final = (BODY_BYTES_PROPERTY, _ORIGIN, _METHODS, _HEADERS, _EXPOSED)
+AUTH_PROPERTY: Final = "barnabas.http.auth"
+BY_KAFKA: Final = "kafka"
+HTTP_PROPERTIES: Final = (BODY_BYTES_PROPERTY, AUTH_PROPERTY, _ORIGIN, _METHODS, _HEADERS, _EXPOSED)
 """Properties that a file of a command may have for its HTTP listener."""
 
 
@@ -108,10 +110,22 @@ class HttpOptions:
     tls: HttpTls | None = None
     password_file: Path | None = None
     """An htpasswd file with bcrypt hashes; with it, basic authentication is accepted."""
+    auth: str = ""
+    """`BY_KAFKA`: basic credentials are those of the cluster's SASL users."""
     bearer: BearerSettings | None = None
     body_bytes_max: int = BODY_BYTES_MAX
     logs_requests: bool = True
     cross_origin: CrossOrigin = attrs.field(factory=CrossOrigin)
+
+    def __attrs_post_init__(self) -> None:
+        """Raise ConfigError for an unknown way to authenticate, and for two."""
+        if self.auth not in ("", BY_KAFKA):
+            raise ConfigError(f"Invalid value {self.auth} for {AUTH_PROPERTY}: it must be kafka")
+        if self.auth and self.password_file is not None:
+            raise ConfigError(
+                f"users are either those of Kafka ({AUTH_PROPERTY}, --auth kafka) or those of "
+                "--password-file: use one"
+            )
 
     def with_properties(self, properties: Mapping[str, str]) -> "HttpOptions":
         """Return the options with those that properties set. Raises ConfigError."""
@@ -122,7 +136,8 @@ class HttpOptions:
                 f"{_BODY_BYTES_MOST}"
             )
         rules = CrossOrigin.from_properties(properties)
-        return attrs.evolve(self, body_bytes_max=int(text), cross_origin=rules)
+        auth = properties.get(AUTH_PROPERTY, self.auth).strip()
+        return attrs.evolve(self, auth=auth, body_bytes_max=int(text), cross_origin=rules)
 
     @property
     def scheme(self) -> str:
@@ -132,7 +147,7 @@ class HttpOptions:
     @property
     def needs_authentication(self) -> bool:
         """True when requests without credentials are refused."""
-        return self.password_file is not None or self.bearer is not None
+        return bool(self.auth) or self.password_file is not None or self.bearer is not None
 
 
 @attrs.frozen
