@@ -3,6 +3,18 @@
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
+from confluent_kafka.admin import (
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ResourcePatternType,
+    ResourceType,
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialUpsertion,
+)
+
 from barnabas.testing import Node
 from barnabas.testing.free_ports import free_ports
 
@@ -46,3 +58,35 @@ def secured_node(more: Mapping[str, str] | None = None) -> Iterator[SecuredNode]
     (port,) = free_ports(1)
     with Node(config={**secured_properties(port), **(more or {})}) as node:
         yield SecuredNode(node.bootstrap, f"127.0.0.1:{port}")
+
+
+def add_users(node: SecuredNode, *names: str) -> None:
+    """Add users whose passwords are NAME-secret."""
+    admin = AdminClient({"bootstrap.servers": node.bootstrap})
+    scram = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_256, 4096)
+    for name in names:
+        change = UserScramCredentialUpsertion(name, scram, f"{name}-secret".encode())
+        admin.alter_user_scram_credentials([change])[name].result(60)
+
+
+def allow(
+    node: SecuredNode, user: str, resource: str, *operations: str, deny: bool = False
+) -> None:
+    """Allow a user operations on a resource; a name that ends with `*` is a prefix."""
+    kind, _, name = resource.partition(":")
+    is_prefix = len(name) > 1 and name.endswith("*")
+    acls = [
+        AclBinding(
+            ResourceType[kind.upper()],
+            name.removesuffix("*") if is_prefix else name,
+            ResourcePatternType.PREFIXED if is_prefix else ResourcePatternType.LITERAL,
+            f"User:{user}",
+            "*",
+            AclOperation[each],
+            AclPermissionType.DENY if deny else AclPermissionType.ALLOW,
+        )
+        for each in operations
+    ]
+    admin = AdminClient({"bootstrap.servers": node.bootstrap})
+    for future in admin.create_acls(acls).values():
+        future.result(60)

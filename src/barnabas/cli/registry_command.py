@@ -58,6 +58,11 @@ _UNUSABLE = 2
     metavar="HOST",
     help="Where other instances reach this one. [default: --listen]",
 )
+@click.option(
+    "--authorize",
+    is_flag=True,
+    help="Authorize requests by the ACLs of the topics that subjects belong to.",
+)
 @http_options
 def registry(
     bootstrap: str,
@@ -66,6 +71,7 @@ def registry(
     topic: str,
     group: str,
     advertised_host: str | None,
+    authorize: bool,
     options: HttpOptions,
     log_level: str,
     log_format: str,
@@ -78,10 +84,18 @@ def registry(
 
     try:
         require("the schema registry")
+        from barnabas.registry.service.acl_authorizer import (
+            AUTHORIZATION_PROPERTIES,
+            Authorization,
+        )
+
         address = ListenAddress.parse(listen)
         given = properties_file.read(file) if file is not None else {}
         http = {name: given.pop(name) for name in HTTP_PROPERTIES if name in given}
         options = options.with_properties(http)
+        names = AUTHORIZATION_PROPERTIES
+        rules = {name: given.pop(name) for name in names if name in given}
+        authorization = Authorization.from_properties(rules, enabled=authorize)
         client = ClientConfig.from_properties({**given, "bootstrap.servers": bootstrap})
     except (ConfigError, MissingPackageError) as error:
         raise CliError(str(error), _UNUSABLE) from None
@@ -92,7 +106,14 @@ def registry(
     from barnabas.registry.service.schemas_topic import TopicRefusedError
 
     settings = RegistrySettings(
-        client, address.host, address.port, topic, group, advertised_host, options
+        client,
+        address.host,
+        address.port,
+        topic,
+        group,
+        advertised_host,
+        options,
+        authorization,
     )
 
     async def serve(stop: Stop) -> None:

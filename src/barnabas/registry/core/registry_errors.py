@@ -18,6 +18,15 @@ class RegistryError(Exception):
         self.headers: dict[str, str] = {}
 
 
+def denied(operation: str, subject: str | None) -> RegistryError:
+    """Return the error for a caller that lacks a right; None is the cluster.
+
+    It is the same for subjects that exist and for others.
+    """
+    place = "Cluster" if subject is None else f"Subject: {subject}"
+    return RegistryError(403, 40301, f"User is denied operation {operation} on {place}")
+
+
 def subject_not_found(subject: str) -> RegistryError:
     """Return the error for a subject that does not exist."""
     return RegistryError(404, 40401, f"Subject '{subject}' not found.")

@@ -1,6 +1,7 @@
 """Reading the state: lists and single schemas, in the form of the answers."""
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 import attrs
@@ -55,9 +56,36 @@ def version_number(text: str) -> int:
 class SchemaQueries:
     """Answers questions about the schemas of a state."""
 
-    def __init__(self, state: RegistryState, parsed_schemas: ParsedSchemas) -> None:
+    def __init__(
+        self,
+        state: RegistryState,
+        parsed_schemas: ParsedSchemas,
+        sees: Callable[[str], bool] = lambda _subject: True,
+    ) -> None:
+        """`sees` is True for a subject that the caller may know of."""
         self._state = state
         self._parsed = parsed_schemas
+        self._sees = sees
+
+    def seen_by(self, sees: Callable[[str], bool]) -> "SchemaQueries":
+        """Return the queries of a caller that may not know of all subjects.
+
+        They find schemas by ids, and list, as if only the subjects that it sees existed. A subject
+        that the caller names is found: the caller's right to it is checked before.
+        """
+        return SchemaQueries(self._state, self._parsed, sees)
+
+    def contexts(self) -> list[str]:
+        """Return the contexts with a subject that is seen, and the default one."""
+        return [
+            context
+            for context in self._state.contexts()
+            if context == DEFAULT_CONTEXT
+            or self._sees(context_subject(context))
+            or any(
+                context_of(each) == context and self._sees(each) for each in self._state.subjects
+            )
+        ]
 
     def subjects(self, prefix: str, *, deleted: bool, deleted_only: bool) -> list[str]:
         """Return the names of subjects under a prefix, in order."""
@@ -65,6 +93,7 @@ class SchemaQueries:
             subject
             for subject, versions in self._state.subjects.items()
             if matches_prefix(subject, prefix)
+            and self._sees(subject)
             and _is_listed((each.deleted for each in versions.values()), deleted, deleted_only)
         )
 
@@ -120,7 +149,7 @@ class SchemaQueries:
         A subject that has the id is preferred, then a version that is not deleted.
         """
         for context in self._searched(subject):
-            holders = self._state.holders(context, schema_id)
+            holders = self._holders(context, schema_id)
             if holders:
                 return min(holders, key=lambda each: (each.subject != subject, each.deleted))
         raise schema_not_found(schema_id)
@@ -130,11 +159,15 @@ class SchemaQueries:
     ) -> list[SchemaVersion]:
         """Return all versions with an id, in the first context that has it."""
         for context in self._searched(subject):
-            holders = self._state.holders(context, schema_id)
+            holders = self._holders(context, schema_id)
             shown = [version for version in holders if deleted or not version.deleted]
             if shown:
                 return shown
         raise schema_not_found(schema_id)
+
+    def _holders(self, context: str, schema_id: int) -> list[SchemaVersion]:
+        holders = self._state.holders(context, schema_id)
+        return [each for each in holders if self._sees(each.subject)]
 
     def _searched(self, subject: str | None) -> list[str]:
         if subject and context_of(subject) != DEFAULT_CONTEXT:
@@ -145,7 +178,7 @@ class SchemaQueries:
         """Return a version with a GUID."""
         for context in self._state.id_contexts():
             schema_id = self._state.ids_of(context).ids.get(guid)
-            if schema_id is not None:
+            if schema_id is not None and self._holders(context, schema_id):
                 return self.by_id(schema_id, context_subject(context))
         raise schema_not_found(guid)
 
@@ -158,7 +191,7 @@ class SchemaQueries:
         return [
             {"context": context, "id": schema_id}
             for context, schema_id in found
-            if schema_id is not None
+            if schema_id is not None and self._holders(context, schema_id)
         ]
 
     def max_id(self, subject: str | None) -> int:
@@ -177,7 +210,7 @@ class SchemaQueries:
                 for each in self._state.configs
                 if each is not None and matches_prefix(each, prefix)
             ]
-        for subject in sorted(set(subjects)):
+        for subject in sorted(filter(self._sees, set(subjects))):
             versions = self._state.versions(subject, deleted=deleted)
             found += versions[-1:] if latest_only else versions
         if rule_type:
@@ -187,7 +220,7 @@ class SchemaQueries:
     def referrer_ids(self, version: SchemaVersion, *, deleted: bool) -> list[int]:
         """Return the ids of the schemas that refer to a version."""
         referrers = self._state.active_referrers(version.key, deleted=deleted)
-        return sorted({each.schema_id for each in referrers})
+        return sorted({each.schema_id for each in referrers if self._sees(each.subject)})
 
     def associations(
         self,
@@ -211,6 +244,7 @@ class SchemaQueries:
                 and resource_type in ("", each.resource_type)
                 and (not types or each.association_type in types)
                 and lifecycle in ("", each.lifecycle)
+                and self._sees(each.subject)
             )
 
         return [

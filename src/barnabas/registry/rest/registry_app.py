@@ -23,6 +23,7 @@ from barnabas.registry.rest.openapi_document import openapi_document
 from barnabas.registry.rest.registry_routes import ROUTES, RestRoute, RouteTable
 from barnabas.registry.rest.request_paths import in_context, split_path
 from barnabas.registry.rest.rest_calls import RawText, RestCall
+from barnabas.registry.rest.route_rights import EVERY_RIGHT, RegistryAuthorizer, check
 
 CONTENT_TYPE = "application/vnd.schemaregistry.v1+json"
 ANSWERED_TYPES = (CONTENT_TYPE, "application/vnd.schemaregistry+json", "application/json")
@@ -84,10 +85,13 @@ class RegistryBackend(Protocol):
 
 
 class RegistryApp:
-    """Answers requests with a backend."""
+    """Answers requests with a backend; without an authorizer, every caller may do everything."""
 
-    def __init__(self, backend: RegistryBackend) -> None:
+    def __init__(
+        self, backend: RegistryBackend, authorizer: RegistryAuthorizer | None = None
+    ) -> None:
         self._backend = backend
+        self._authorizer = authorizer
         self._routes = RouteTable(ROUTES)
 
     def asgi(self) -> Application:
@@ -123,7 +127,10 @@ class RegistryApp:
             raise RegistryError(503, 50001, self._backend.not_ready)
         if "subject" in places and _ALIASED in segments:
             places["subject"] = self._backend.core.state.alias_target(places["subject"])
-        call = RestCall(self._backend.core, places, query, body, self._backend.clusters)
+        authorizer = self._authorizer
+        rights = EVERY_RIGHT if authorizer is None else await authorizer.rights(request.scope)
+        call = RestCall(self._backend.core, places, query, body, self._backend.clusters, rights)
+        check(rights, route.needs, call.optional_subject)
         if route.writes:
             return await self._write(request, route, call, media_type)
         return _shown(await self._read(route, call), 200, media_type)

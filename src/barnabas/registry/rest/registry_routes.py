@@ -6,6 +6,7 @@ from typing import Any
 import attrs
 
 from barnabas.registry.rest.rest_calls import RestCall
+from barnabas.registry.rest.route_rights import Need
 
 Handler = Callable[[RestCall], Any]
 
@@ -21,7 +22,7 @@ class Parameter:
 
 @attrs.frozen
 class RestRoute:
-    """One method on one path. ``writes`` marks what the leader must do."""
+    """One method on one path. ``writes`` marks what the leader must do, ``needs`` who may."""
 
     method: str
     path: str
@@ -30,6 +31,7 @@ class RestRoute:
     body: str | None
     errors: tuple[int, ...]
     writes: bool
+    needs: Need
     summary: str
     segments: tuple[str, ...] = attrs.field(init=False)
     """The segments of the path; places are in braces."""
@@ -85,6 +87,7 @@ ROUTES: list[RestRoute] = []
 def route(
     spec: str,
     *,
+    needs: Need,
     parameters: str = "",
     body: str | None = None,
     errors: tuple[int, ...] = (),
@@ -96,7 +99,7 @@ def route(
     def register(handler: Handler) -> Handler:
         named = tuple(PARAMETERS[name] for name in parameters.split())
         summary = (handler.__doc__ or "").partition("\n")[0]
-        ROUTES.append(RestRoute(method, path, handler, named, body, errors, writes, summary))
+        ROUTES.append(RestRoute(method, path, handler, named, body, errors, writes, needs, summary))
         return handler
 
     return register

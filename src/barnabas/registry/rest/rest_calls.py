@@ -9,7 +9,9 @@ import attrs
 from barnabas.registry.core.json_fields import JsonFields, MalformedJsonError, read_json
 from barnabas.registry.core.registry_core import RegistryCore
 from barnabas.registry.core.registry_errors import refuse_body
+from barnabas.registry.core.schema_queries import SchemaQueries
 from barnabas.registry.core.subject_names import normalize_subject
+from barnabas.registry.rest.route_rights import EVERY_RIGHT, READ, Rights, check, sees
 
 T = TypeVar("T")
 
@@ -38,6 +40,23 @@ class RestCall:
     body: bytes
     clusters: Mapping[str, str] = attrs.Factory(dict[str, str])
     """Ids of the Kafka cluster and of the group of registries, by their kind."""
+
+    rights: Rights = EVERY_RIGHT
+    """The rights of the caller."""
+
+    @property
+    def queries(self) -> SchemaQueries:
+        """Return the queries over what the caller may see."""
+        queries = self.core.queries
+        return queries if self.rights is EVERY_RIGHT else queries.seen_by(self.sees)
+
+    def sees(self, subject: str) -> bool:
+        """True when the caller may know of a subject."""
+        return sees(self.rights, subject)
+
+    def check_readable(self, subject: str) -> None:
+        """Raise RegistryError (40301) when the caller may not read a subject."""
+        check(self.rights, READ, subject)
 
     @property
     def subject(self) -> str:

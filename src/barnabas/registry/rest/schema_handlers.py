@@ -12,12 +12,13 @@ from barnabas.registry.core.subject_names import normalize_subject
 from barnabas.registry.formats import SCHEMA_TYPES
 from barnabas.registry.rest.registry_routes import route
 from barnabas.registry.rest.rest_calls import RawText, RestCall, integer_of
+from barnabas.registry.rest.route_rights import OPEN, READ
 from barnabas.registry.rest.subject_handlers import view_of
 
 _SCHEMAS_MAX = 1000
 
 
-@route("GET /schemas/types")
+@route("GET /schemas/types", needs=OPEN)
 def list_types(_call: RestCall) -> Any:
     """List the schema types."""
     return list(SCHEMA_TYPES)
@@ -25,12 +26,13 @@ def list_types(_call: RestCall) -> Any:
 
 @route(
     "GET /schemas",
+    needs=OPEN,
     parameters="subjectPrefix aliases deleted latestOnly ruleType resourceType associationType "
     "lifecycle offset limit",
 )
 def list_schemas(call: RestCall) -> Any:
     """List schemas of all subjects."""
-    queries = call.core.queries
+    queries = call.queries
     found = queries.schemas(
         call.text("subjectPrefix"),
         deleted=call.flag("deleted"),
@@ -63,11 +65,12 @@ def _subject(call: RestCall) -> str | None:
 
 
 def _by_id(call: RestCall) -> SchemaVersion:
-    return call.core.queries.by_id(_schema_id(call), _subject(call))
+    return call.queries.by_id(_schema_id(call), _subject(call))
 
 
 @route(
     "GET /schemas/ids/{id}",
+    needs=OPEN,
     parameters="subject format referenceFormat findTags fetchMaxId",
     errors=(40403,),
 )
@@ -76,24 +79,34 @@ def get_by_id(call: RestCall) -> Any:
     found = _by_id(call)
     view = view_of(call, with_id=False)
     if call.flag("fetchMaxId"):
-        view = attrs.evolve(view, max_id=call.core.queries.max_id(found.subject))
-    return call.core.queries.shown(found, view)
+        view = attrs.evolve(view, max_id=call.queries.max_id(found.subject))
+    return call.queries.shown(found, view)
 
 
-@route("GET /schemas/ids/{id}/schema", parameters="subject format", errors=(40403,))
+@route("GET /schemas/ids/{id}/schema", needs=OPEN, parameters="subject format", errors=(40403,))
 def get_text_by_id(call: RestCall) -> Any:
     """Get the text of a schema by its id."""
-    return RawText(call.core.queries.text(_by_id(call), call.text("format")))
+    return RawText(call.queries.text(_by_id(call), call.text("format")))
 
 
-@route("GET /schemas/ids/{id}/subjects", parameters="subject deleted offset limit", errors=(40403,))
+@route(
+    "GET /schemas/ids/{id}/subjects",
+    needs=OPEN,
+    parameters="subject deleted offset limit",
+    errors=(40403,),
+)
 def list_subjects_of_id(call: RestCall) -> Any:
     """List the subjects that have a schema."""
     holders = _holders(call)
     return call.page(sorted({version.subject for version in holders}))
 
 
-@route("GET /schemas/ids/{id}/versions", parameters="subject deleted offset limit", errors=(40403,))
+@route(
+    "GET /schemas/ids/{id}/versions",
+    needs=OPEN,
+    parameters="subject deleted offset limit",
+    errors=(40403,),
+)
 def list_versions_of_id(call: RestCall) -> Any:
     """List the subjects and versions that have a schema."""
     return call.page(
@@ -102,26 +115,27 @@ def list_versions_of_id(call: RestCall) -> Any:
 
 
 def _holders(call: RestCall) -> list[SchemaVersion]:
-    return call.core.queries.holders_of_id(
+    return call.queries.holders_of_id(
         _schema_id(call), _subject(call), deleted=call.flag("deleted")
     )
 
 
 @route(
     "GET /schemas/guids/{guid}",
+    needs=OPEN,
     parameters="format referenceFormat findTags",
     errors=(40403,),
 )
 def get_by_guid(call: RestCall) -> Any:
     """Get a schema by its GUID."""
-    found = call.core.queries.by_guid(call.places["guid"].lower())
-    return call.core.queries.shown(found, view_of(call, with_id=False))
+    found = call.queries.by_guid(call.places["guid"].lower())
+    return call.queries.shown(found, view_of(call, with_id=False))
 
 
-@route("GET /schemas/guids/{guid}/ids")
+@route("GET /schemas/guids/{guid}/ids", needs=OPEN)
 def list_ids_of_guid(call: RestCall) -> Any:
     """List the contexts that have a schema, with its id there."""
-    return call.core.queries.ids_of_guid(call.places["guid"].lower())
+    return call.queries.ids_of_guid(call.places["guid"].lower())
 
 
 _ASSOCIATION_PARAMETERS = "resourceType associationType lifecycle offset limit"
@@ -135,7 +149,7 @@ def _associations(
     resource: tuple[str, str] | None = None,
 ) -> list[dict[str, Any]]:
     return call.page(
-        call.core.queries.associations(
+        call.queries.associations(
             subject=subject,
             resource_id=resource_id,
             resource=resource,
@@ -146,19 +160,21 @@ def _associations(
     )
 
 
-@route("GET /associations/subjects/{subject}", parameters=_ASSOCIATION_PARAMETERS)
+@route("GET /associations/subjects/{subject}", needs=READ, parameters=_ASSOCIATION_PARAMETERS)
 def list_associations_of_subject(call: RestCall) -> Any:
     """List the resources that a subject describes."""
     return _associations(call, subject=call.subject)
 
 
-@route("GET /associations/resources/{id}", parameters=_ASSOCIATION_PARAMETERS)
+@route("GET /associations/resources/{id}", needs=OPEN, parameters=_ASSOCIATION_PARAMETERS)
 def list_associations_of_resource(call: RestCall) -> Any:
     """List the subjects that describe a resource, by its id."""
     return _associations(call, resource_id=call.places["id"])
 
 
-@route("GET /associations/resources/{namespace}/{name}", parameters=_ASSOCIATION_PARAMETERS)
+@route(
+    "GET /associations/resources/{namespace}/{name}", needs=OPEN, parameters=_ASSOCIATION_PARAMETERS
+)
 def list_associations_by_name(call: RestCall) -> Any:
     """List the subjects that describe a resource, by its name; namespace - is any."""
     return _associations(call, resource=(call.places["namespace"], call.places["name"]))
@@ -176,4 +192,4 @@ for _spec in (
     "POST /associations:batchMutate",
     "DELETE /associations/resources/{id}",
 ):
-    route(_spec, errors=(40301,))(_not_served)
+    route(_spec, needs=OPEN, errors=(40301,))(_not_served)

@@ -18,15 +18,16 @@ from barnabas.registry.core.subject_settings import (
 )
 from barnabas.registry.rest.registry_routes import route
 from barnabas.registry.rest.rest_calls import RestCall
+from barnabas.registry.rest.route_rights import ALTER_CLUSTER, ALTER_SETTINGS, OPEN, READ
 
 
-@route("GET /")
+@route("GET /", needs=OPEN)
 def root(_call: RestCall) -> Any:
     """Answer an empty object."""
     return {}
 
 
-@route("POST /")
+@route("POST /", needs=OPEN)
 def post_root(call: RestCall) -> Any:
     """Answer an empty object to any JSON object."""
     call.fields()
@@ -76,61 +77,74 @@ def _delete_mode(call: RestCall) -> Decision:
 
 
 for _place in ("", "/{subject}"):
-    route(f"GET /config{_place}", parameters="defaultToGlobal", errors=(40408,))(_get_config)
+    _reads = READ if _place else OPEN
+    route(f"GET /config{_place}", needs=_reads, parameters="defaultToGlobal", errors=(40408,))(
+        _get_config
+    )
     route(
         f"PUT /config{_place}",
+        needs=ALTER_SETTINGS,
         body="ConfigRequest",
         errors=(42203, 42205, 42208, 42210),
         writes=True,
     )(_set_config)
-    route(f"DELETE /config{_place}", errors=(40401, 42205), writes=True)(_delete_config)
-    route(f"GET /mode{_place}", parameters="defaultToGlobal", errors=(40409,))(_get_mode)
+    route(f"DELETE /config{_place}", needs=ALTER_SETTINGS, errors=(40401, 42205), writes=True)(
+        _delete_config
+    )
+    route(f"GET /mode{_place}", needs=_reads, parameters="defaultToGlobal", errors=(40409,))(
+        _get_mode
+    )
     route(
         f"PUT /mode{_place}",
+        needs=ALTER_SETTINGS,
         parameters="force",
         body="ModeRequest",
         errors=(42204, 42205, 42208),
         writes=True,
     )(_set_mode)
-    route(f"DELETE /mode{_place}", parameters="recursive", errors=(40401,), writes=True)(
-        _delete_mode
-    )
+    route(
+        f"DELETE /mode{_place}",
+        needs=ALTER_SETTINGS,
+        parameters="recursive",
+        errors=(40401,),
+        writes=True,
+    )(_delete_mode)
 
 
-@route("GET /settings", parameters="subjectPrefix offset limit")
+@route("GET /settings", needs=OPEN, parameters="subjectPrefix offset limit")
 def list_settings(call: RestCall) -> Any:
     """List the subjects and contexts with a configuration or mode, those without versions too."""
     state, prefix = call.core.state, call.text("subjectPrefix")
     named = sorted({each for each in (*state.configs, *state.modes) if each is not None})
-    return call.page([each for each in named if each.startswith(prefix)])
+    return call.page([each for each in named if each.startswith(prefix) and call.sees(each)])
 
 
-@route("GET /contexts", parameters="contextPrefix offset limit")
+@route("GET /contexts", needs=OPEN, parameters="contextPrefix offset limit")
 def list_contexts(call: RestCall) -> Any:
     """List the contexts."""
     prefix = call.text("contextPrefix")
-    return call.page([each for each in call.core.state.contexts() if each.startswith(prefix)])
+    return call.page([each for each in call.queries.contexts() if each.startswith(prefix)])
 
 
-@route("DELETE /contexts/{context}", errors=(42205, 42211), writes=True)
+@route("DELETE /contexts/{context}", needs=ALTER_CLUSTER, errors=(42205, 42211), writes=True)
 def remove_context(call: RestCall) -> Decision:
     """Delete an empty context."""
     return delete_context(call.core.state, normalize_context(call.places["context"]))
 
 
-@route("GET /v1/metadata/id")
+@route("GET /v1/metadata/id", needs=OPEN)
 def get_cluster_ids(call: RestCall) -> Any:
     """Get the ids of the Kafka cluster and of the group of registries."""
     return {"scope": {"path": [], "clusters": dict(call.clusters)}}
 
 
-@route("GET /v1/metadata/version")
+@route("GET /v1/metadata/version", needs=OPEN)
 def get_version_info(_call: RestCall) -> Any:
     """Get the version of the registry."""
     return {"version": __version__, "commitId": ""}
 
 
-@route("GET /v1/metadata/deployment")
+@route("GET /v1/metadata/deployment", needs=OPEN)
 def get_deployment(_call: RestCall) -> Any:
     """Get the attributes of the deployment."""
     return {"attributes": []}

@@ -16,6 +16,7 @@ from barnabas.registry.core.subject_names import DEFAULT_CONTEXT, SubjectName
 from barnabas.registry.core.subject_removal import delete_subject, delete_version
 from barnabas.registry.rest.registry_routes import route
 from barnabas.registry.rest.rest_calls import RawText, RestCall
+from barnabas.registry.rest.route_rights import DELETE, OPEN, READ, WRITE
 
 INVALID_SCHEMA = 42201
 
@@ -23,13 +24,18 @@ INVALID_SCHEMA = 42201
 def schema_request(call: RestCall) -> SchemaRequest:
     """Return the schema of the body.
 
-    Raises RegistryError (400) when the body is not of that form.
+    Raises RegistryError: 400 when the body is not of that form, 40301 when the caller may not read
+    a schema that it refers to.
     """
     fields = call.fields()
     try:
-        return SchemaRequest.from_json(fields)
+        request = SchemaRequest.from_json(fields)
     except MalformedJsonError as error:
         refuse_body(str(error))
+    # The answer may have the text of a reference, or depend on it.
+    for reference in request.references:
+        call.check_readable(reference.subject)
+    return request
 
 
 def view_of(call: RestCall, *, with_id: bool = True) -> View:
@@ -39,11 +45,11 @@ def view_of(call: RestCall, *, with_id: bool = True) -> View:
     )
 
 
-@route("GET /subjects", parameters="subjectPrefix deleted deletedOnly offset limit")
+@route("GET /subjects", needs=OPEN, parameters="subjectPrefix deleted deletedOnly offset limit")
 def list_subjects(call: RestCall) -> Any:
     """List the subjects of all contexts."""
     return call.page(
-        call.core.queries.subjects(
+        call.queries.subjects(
             call.text("subjectPrefix"),
             deleted=call.flag("deleted"),
             deleted_only=call.flag("deletedOnly"),
@@ -53,6 +59,7 @@ def list_subjects(call: RestCall) -> Any:
 
 @route(
     "POST /subjects/{subject}",
+    needs=READ,
     parameters="normalize format deleted",
     body="SchemaRequest",
     errors=(40401, 40403, 42201),
@@ -66,7 +73,7 @@ def lookup_schema(call: RestCall) -> Any:
             subject, request, normalize=call.flag("normalize"), deleted=call.flag("deleted")
         )
         if found is not None:
-            return call.core.queries.shown(found, View(call.text("format"), with_place=False))
+            return call.queries.shown(found, View(call.text("format"), with_place=False))
     raise schema_not_found()
 
 
@@ -89,6 +96,7 @@ def _looked_up(call: RestCall) -> list[str]:
 
 @route(
     "DELETE /subjects/{subject}",
+    needs=DELETE,
     parameters="permanent",
     errors=(40401, 40404, 40405, 42205, 42206),
     writes=True,
@@ -100,25 +108,27 @@ def remove_subject(call: RestCall) -> Decision:
 
 @route(
     "GET /subjects/{subject}/metadata",
+    needs=READ,
     parameters="key value format deleted",
     errors=(40401, 40403),
 )
 def get_with_metadata(call: RestCall) -> Any:
     """Get the newest version with the given metadata properties."""
     wanted = list(zip(call.texts("key"), call.texts("value"), strict=False))
-    found = call.core.queries.with_metadata(call.subject, wanted, deleted=call.flag("deleted"))
-    return call.core.queries.shown(found, view_of(call))
+    found = call.queries.with_metadata(call.subject, wanted, deleted=call.flag("deleted"))
+    return call.queries.shown(found, view_of(call))
 
 
 @route(
     "GET /subjects/{subject}/versions",
+    needs=READ,
     parameters="deleted deletedOnly deletedAsNegative offset limit",
     errors=(40401,),
 )
 def list_versions(call: RestCall) -> Any:
     """List the versions of a subject."""
     return call.page(
-        call.core.queries.version_numbers(
+        call.queries.version_numbers(
             call.subject,
             deleted=call.flag("deleted"),
             deleted_only=call.flag("deletedOnly"),
@@ -129,6 +139,7 @@ def list_versions(call: RestCall) -> Any:
 
 @route(
     "POST /subjects/{subject}/versions",
+    needs=WRITE,
     parameters="normalize format force",
     body="SchemaRequest",
     errors=(40901, 42201, 42205, 42207, 42208, 42209, 42210),
@@ -146,42 +157,46 @@ def register_schema(call: RestCall) -> Decision:
 
 def _found(call: RestCall) -> SchemaVersion:
     number = version_number(call.places["version"])
-    return call.core.queries.version(call.subject, number, deleted=call.flag("deleted"))
+    return call.queries.version(call.subject, number, deleted=call.flag("deleted"))
 
 
 @route(
     "GET /subjects/{subject}/versions/{version}",
+    needs=READ,
     parameters="format referenceFormat deleted findTags",
     errors=(40401, 40402, 42202),
 )
 def get_version(call: RestCall) -> Any:
     """Get a version of a subject."""
-    return call.core.queries.shown(_found(call), view_of(call))
+    return call.queries.shown(_found(call), view_of(call))
 
 
 @route(
     "GET /subjects/{subject}/versions/{version}/schema",
+    needs=READ,
     parameters="format deleted",
     errors=(40401, 40402, 42202),
 )
 def get_version_text(call: RestCall) -> Any:
     """Get the text of a version's schema."""
-    return RawText(call.core.queries.text(_found(call), call.text("format")))
+    return RawText(call.queries.text(_found(call), call.text("format")))
 
 
 @route(
     "GET /subjects/{subject}/versions/{version}/referencedby",
+    needs=READ,
     parameters="deleted offset limit",
     errors=(40401, 40402, 42202),
 )
 def list_referrers(call: RestCall) -> Any:
     """List the ids of the schemas that refer to a version."""
     found = _found(call)
-    return call.page(call.core.queries.referrer_ids(found, deleted=call.flag("deleted")))
+    return call.page(call.queries.referrer_ids(found, deleted=call.flag("deleted")))
 
 
 @route(
     "DELETE /subjects/{subject}/versions/{version}",
+    needs=DELETE,
     parameters="permanent",
     errors=(40401, 40402, 40406, 40407, 42202, 42206),
     writes=True,
@@ -194,6 +209,7 @@ def remove_version(call: RestCall) -> Decision:
 
 @route(
     "POST /subjects/{subject}/versions/{version}/tags",
+    needs=WRITE,
     body="TagRequest",
     errors=(40401, 40402, 40901, 42201, 42202, 42205, 42210),
     writes=True,
@@ -210,6 +226,7 @@ def register_tags(call: RestCall) -> Decision:
 
 @route(
     "POST /compatibility/subjects/{subject}/versions",
+    needs=READ,
     parameters="normalize verbose",
     body="SchemaRequest",
     errors=(42201,),
@@ -221,6 +238,7 @@ def check_all(call: RestCall) -> Any:
 
 @route(
     "POST /compatibility/subjects/{subject}/versions/{version}",
+    needs=READ,
     parameters="normalize verbose",
     body="SchemaRequest",
     errors=(40402, 42201, 42202),

@@ -4,6 +4,7 @@ import logging
 import socket
 import ssl
 from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
 
 import attrs
 import trio
@@ -24,6 +25,7 @@ from barnabas.http import (
 from barnabas.http.host_metrics import HostMetrics
 from barnabas.registry.core.registry_core import RegistryCore
 from barnabas.registry.rest.registry_app import CONTENT_TYPE, RegistryApp
+from barnabas.registry.service.acl_authorizer import AclAuthorizer, Authorization
 from barnabas.registry.service.election_protocol import InstanceAddress
 from barnabas.registry.service.leadership import Leadership
 from barnabas.registry.service.registry_service import RegistryService
@@ -47,6 +49,8 @@ class RegistrySettings:
     advertised_host: str | None = None
     http: HttpOptions = attrs.field(factory=HttpOptions)
     """TLS, authentication and limits of the listener."""
+    authorization: Authorization | None = None
+    """How the cluster's ACLs decide about requests; None: every caller may do everything."""
 
 
 async def run_registry(
@@ -56,12 +60,17 @@ async def run_registry(
 ) -> None:
     """Serve until cancelled or until ``stop`` returns. ``on_ready`` gets the URL.
 
-    Raises HttpStartError when it cannot listen, TopicRefusedError, or what the client raises when
+    Raises HttpStartError when it cannot listen, TopicRefusedError, ConfigError when it cannot
+    authorize as its settings say, or what the client raises when
     Kafka refuses it.
     """
     address = ListenAddress(settings.host, settings.port)
     with bind_listener(address) as listener:
-        async with open_client(settings.client) as client, trio.open_nursery() as nursery:
+        async with (
+            open_client(settings.client) as client,
+            AsyncExitStack() as stack,
+            trio.open_nursery() as nursery,
+        ):
             own = InstanceAddress(
                 settings.http.scheme, _advertised(settings), listener.getsockname()[1]
             )
@@ -70,14 +79,18 @@ async def run_registry(
             tls = _peer_tls(settings.http.tls)
             leadership = Leadership(client, settings.group_id, own, tls)
             service = RegistryService(client, topic, core, leadership, tls)
+            stack.push_async_callback(service.close)
+            rules = settings.authorization
+            authorizer = None if rules is None else AclAuthorizer(client, rules)
 
             async def serve(task_status: "trio.TaskStatus[str]") -> None:
                 await serve_app(
-                    RegistryApp(service).asgi(),
+                    RegistryApp(service, authorizer).asgi(),
                     HttpSettings(address, settings.http),
                     not_ready=lambda: service.not_ready,
                     error_body=_error_body,
                     metrics=_metrics(core, leadership, topic),
+                    brokers=settings.client,
                     stop=stop,
                     listener=listener,
                     task_status=task_status,
@@ -85,6 +98,8 @@ async def run_registry(
                 nursery.cancel_scope.cancel()
 
             await nursery.start(serve)
+            if authorizer is not None:
+                await authorizer.load()
             await _read_topic(client, settings, topic)
             nursery.start_soon(topic.follow)
             nursery.start_soon(leadership.run)

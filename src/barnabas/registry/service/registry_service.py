@@ -74,6 +74,12 @@ class RegistryService:
         self.clusters = clusters
         self.not_ready = None
 
+    async def close(self) -> None:
+        """Close the connections to the leader, also when cancelled."""
+        with trio.CancelScope(shield=True):
+            if self._connections is not None:
+                await self._connections.close()
+
     async def catch_up(self) -> bool:
         """Replay up to the end of the log; True when records were replayed meanwhile."""
         before = self._topic.position
