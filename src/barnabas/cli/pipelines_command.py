@@ -13,6 +13,7 @@ from click.core import ParameterSource
 from barnabas.cli.command_errors import CliError
 from barnabas.cli.pipelines_options import (
     Given,
+    listener_options,
     runner_options,
     runner_settings,
     session_settings,
@@ -45,8 +46,10 @@ def pipelines(given: Given, options: HttpOptions, log_level: str, log_format: st
         require("the pipelines' runner")
         address = ListenAddress.parse(given.listen)
         settings = runner_settings(given)
+        http = listener_options(settings, options)
     except (ConfigError, MissingPackageError) as error:
         raise CliError(str(error), _UNUSABLE) from None
+    from barnabas.access.topic_authorizer import TopicAuthorizer
     from barnabas.client import ClientError
     from barnabas.pipeline.jobs.activity import ForeignGroupError
     from barnabas.pipeline.jobs.storage_topics import StorageTopicError
@@ -61,7 +64,7 @@ def pipelines(given: Given, options: HttpOptions, log_level: str, log_format: st
         with tempfile.TemporaryDirectory(prefix="barnabas-pipelines-") as directory:
             session = session_settings(settings, Path(directory))
             engine = Engine(session, settings.view_directory)
-            runner_listen = RunnerListen(address, options, given.advertised_url)
+            runner_listen = RunnerListen(address, http, given.advertised_url, TopicAuthorizer)
             await run_runner(settings, runner_listen, engine, on_ready, stop)
 
     return run_companion(

@@ -15,6 +15,7 @@ from barnabas.cli.http_options import http_options
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from barnabas.http import HttpOptions
     from barnabas.pipeline.jobs.runner_settings import RunnerSettings
     from barnabas.pipeline.spark.session import SessionSettings
 
@@ -106,6 +107,11 @@ def runner_settings(given: Given) -> RunnerSettings:
     if given.bootstrap is not None:
         overrides["bootstrap.servers"] = given.bootstrap
     return RunnerSettings.load(given.file, overrides)
+
+
+def listener_options(settings: RunnerSettings, options: HttpOptions) -> HttpOptions:
+    """Return the options of the listener with those that the settings have. Raises ConfigError."""
+    return attrs.evolve(options, auth=options.auth or settings.http_auth)
 
 
 def session_settings(settings: RunnerSettings, directory: Path) -> SessionSettings:

@@ -17,6 +17,7 @@ from barnabas.cli import submitted_runner
 from barnabas.cli.command_errors import CliError
 from barnabas.cli.pipelines_options import (
     Given,
+    listener_options,
     runner_options,
     runner_settings,
     session_settings,
@@ -88,17 +89,20 @@ def _submission(
 
     require("the pipelines' runner")
     mode = DeployMode(deploy_mode)
-    listen = RunnerListen(ListenAddress.parse(given.listen), options, given.advertised_url)
+    settings = runner_settings(given)
+    http = listener_options(settings, options)
+    listen = RunnerListen(ListenAddress.parse(given.listen), http, given.advertised_url)
     listen.check()
     is_remote = mode is DeployMode.CLUSTER
     if is_remote and not listen.http.needs_authentication:
         raise ConfigError(
             f"--deploy-mode cluster runs the runner on another host, where --listen {given.listen} "
-            "answers only there: use --listen 0.0.0.0:8083 with --password-file or --token-keys"
+            "answers only there: use --listen 0.0.0.0:8083 with --auth kafka, --password-file or "
+            "--token-keys"
         )
     arguments, files = _arguments(click.get_current_context(), is_remote)
     return Submission(
-        session_settings(runner_settings(given), directory),
+        session_settings(settings, directory),
         mode,
         Path(submitted_runner.__file__),
         (*arguments, "--spark", f"{DEPLOY_MODE}={mode}"),

@@ -5,13 +5,14 @@ import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any
 
 import trio
 
-from barnabas.http import ListenAddress
+from barnabas.access.topic_authorizer import TopicAuthorizer
+from barnabas.http import HttpOptions, ListenAddress
 from barnabas.pipeline.jobs.runner_settings import RunnerSettings
 from barnabas.pipeline.runner.runner_process import RunnerListen, run_runner
 from tests.pipeline.runner.fake_engine import FakeEngine
@@ -28,13 +29,18 @@ class LiveRunner:
         self.engine = engine
 
     def ask(
-        self, method: str, path: str, body: Any = None, content_type: str = "application/json"
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        content_type: str = "application/json",
+        authorization: str = "",
     ) -> tuple[int, Any]:
         """Return status and JSON body of a response."""
         data = body if isinstance(body, bytes) else None
         if body is not None and data is None:
             data = json.dumps(body).encode()
-        headers = {"Content-Type": content_type}
+        headers = {"Content-Type": content_type, "Authorization": authorization}
         request = urllib.request.Request(self.url + path, data, headers, method=method)
         try:
             with urllib.request.urlopen(request, timeout=30) as answer:
@@ -69,9 +75,17 @@ def eventually(condition: Callable[[], bool], shown: Callable[[], Any] = lambda:
 
 @contextmanager
 def live_runner(
-    bootstrap: str, engine: FakeEngine | None = None, **properties: str
+    bootstrap: str,
+    engine: FakeEngine | None = None,
+    *,
+    http: HttpOptions | None = None,
+    more: Mapping[str, str] | None = None,
+    **properties: str,
 ) -> Iterator[LiveRunner]:
-    """Run a runner; it ends with the block. `_` in names of properties replaces the dot."""
+    """Run a runner; it ends with the block. `_` in names of properties replaces the dot.
+
+    `more` are properties under their own names.
+    """
     started = threading.Event()
     found: list[str] = []
     failures: list[BaseException] = []
@@ -79,7 +93,9 @@ def live_runner(
     scope = trio.CancelScope()
     used = engine or FakeEngine()
     named = {name.replace("_", "."): value for name, value in properties.items()}
-    settings = RunnerSettings.from_properties({"bootstrap.servers": bootstrap, **named})
+    settings = RunnerSettings.from_properties(
+        {"bootstrap.servers": bootstrap, **named, **(more or {})}
+    )
 
     async def serve() -> None:
         tokens.append(trio.lowlevel.current_trio_token())
@@ -90,7 +106,11 @@ def live_runner(
 
         try:
             with scope:
-                listen = RunnerListen(ListenAddress("127.0.0.1", 0))
+                listen = RunnerListen(
+                    ListenAddress("127.0.0.1", 0),
+                    http or HttpOptions(),
+                    authorizer=TopicAuthorizer,
+                )
                 await run_runner(settings, listen, used, on_ready)
         except BaseException as error:
             failures.append(error)

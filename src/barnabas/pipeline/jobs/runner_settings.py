@@ -24,6 +24,7 @@ from barnabas.pipeline.jobs.core.job_supervision import RestartPolicy
 from barnabas.pipeline.jobs.job_config import RunnerDefaults
 
 _SECURITY: Final = ("security.", "sasl.", "ssl.", "enable.ssl.")
+_ACL_PROPERTIES: Final = ("super.users", "allow.everyone.if.no.acl.found")
 _CONVERTERS: Final = {
     "key.converter": "org.apache.kafka.connect.json.JsonConverter",
     "value.converter": "org.apache.kafka.connect.json.JsonConverter",
@@ -112,6 +113,26 @@ DEFINITION: Final = ConfigDef(
             validator=InRange(-1),
         ),
         _key(
+            "barnabas.http.auth",
+            ConfigType.STRING,
+            "",
+            "kafka: requests need a user and password of the Kafka cluster, as with --auth kafka.",
+            validator=OneOf(("", "kafka")),
+        ),
+        _key(
+            "barnabas.rest.full.users",
+            ConfigType.LIST,
+            None,
+            "The users that may change something; all others may only read. By default every user "
+            "may.",
+        ),
+        _key(
+            "barnabas.rest.authorize",
+            ConfigType.BOOLEAN,
+            False,
+            "True allows a change of a job only to a user with the ACLs on the job's topics.",
+        ),
+        _key(
             "config.providers.allowed.paths",
             ConfigType.LIST,
             [],
@@ -178,6 +199,12 @@ class RunnerSettings:
     """The table formats whose libraries the session has."""
     view_directory: Path
     """Where views of this group keep their rows."""
+    http_auth: str
+    full_users: tuple[str, ...] | None
+    """The users that may change something; None: all."""
+    authorizes: bool
+    acl_properties: Mapping[str, str]
+    """What the brokers' authorizer has beside ACLs, by the names of its properties."""
     spark_properties: Mapping[str, str]
     """The properties of Spark's session: `spark.*`."""
 
@@ -220,6 +247,10 @@ class RunnerSettings:
             checkpoint_directory=_optional(parsed["checkpoint.dir"]),
             lake_formats=_names(parsed["lake.formats"]),
             view_directory=_view_directory(_optional(parsed["view.dir"]), defaults.group_id),
+            http_auth=str(parsed["barnabas.http.auth"]),
+            full_users=_users(parsed["barnabas.rest.full.users"]),
+            authorizes=parsed["barnabas.rest.authorize"] is True,
+            acl_properties={k: properties[k] for k in _ACL_PROPERTIES if k in properties},
             spark_properties={k: v for k, v in properties.items() if k.startswith("spark.")},
         )
 
@@ -255,6 +286,10 @@ def _topic(parsed: Mapping[str, ParsedValue], kind: str, partitions: ParsedValue
         partitions if isinstance(partitions, int) else 1,
         factor if isinstance(factor, int) else _BROKER_DEFAULT,
     )
+
+
+def _users(parsed: ParsedValue) -> tuple[str, ...] | None:
+    return tuple(map(str, parsed)) if isinstance(parsed, list) else None
 
 
 def _restarts(count: ParsedValue) -> RestartPolicy:

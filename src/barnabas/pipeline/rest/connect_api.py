@@ -12,12 +12,13 @@ from starlette.responses import Response
 from starlette.routing import Router
 
 from barnabas.client import ClientError
-from barnabas.http import Application
+from barnabas.http import Application, principal_of
 from barnabas.http.asgi import Receive, Scope, Send
 from barnabas.pipeline.connect.rest_errors import ConnectRestError, NotActiveError, bad_request
 from barnabas.pipeline.rest import connector_handlers, runner_handlers, view_handlers
 from barnabas.pipeline.rest.connect_calls import OK, ROUTES, Answer, ConnectCall
 from barnabas.pipeline.rest.connector_service import ConnectorService
+from barnabas.pipeline.rest.job_rights import RestAccess
 from barnabas.pipeline.rest.request_forwarding import RequestForwarding
 from barnabas.pipeline.rest.runner_loggers import RunnerLoggers
 from barnabas.protocol.errors import KafkaError
@@ -75,6 +76,7 @@ class ConnectContext:
     """What the store raises when it cannot write."""
     tracks_topics: bool = True
     allows_topics_reset: bool = True
+    access: RestAccess = attrs.field(factory=RestAccess)
 
 
 class ConnectApi:
@@ -125,13 +127,19 @@ class ConnectApi:
             return Answer(OK, headers={"Allow": _allowed(each.method for each, _ in matching)})
         for each, places in matching:
             if each.method == method:
+                host, _ = request.scope.get("client") or ("", 0)
+                name = principal_of(request.scope)
+                rights = await self._context.access.rights(name, host, method)
                 body = await _read_body(request)
                 _check_type(request, body)
                 _check_accepts_json(request)
                 if each.needs_store:
                     self._context.service.check_ready()
                 query = list(request.query_params.multi_items())
-                return await each.handler(ConnectCall(self._context, places, query, body))
+                call = ConnectCall(self._context, places, query, body, rights)
+                if method != "GET" and "connector" in places:
+                    call.check_stored(call.connector)
+                return await each.handler(call)
         if matching:
             raise ConnectRestError(405, "HTTP 405 Method Not Allowed")
         raise ConnectRestError(404, "HTTP 404 Not Found")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import attrs
 
 from barnabas.pipeline.connect.rest_errors import bad_request, not_found
+from barnabas.pipeline.rest.job_rights import UNLIMITED, CallerRights
 
 if TYPE_CHECKING:
     from barnabas.pipeline.rest.connect_api import ConnectContext
@@ -34,6 +35,18 @@ class ConnectCall:
     places: Mapping[str, str]
     query: Sequence[tuple[str, str]]
     body: bytes
+    rights: CallerRights = UNLIMITED
+    """The rights of the caller."""
+
+    def check_config(self, config: Mapping[str, str | None]) -> None:
+        """Raise ConnectRestError (403) unless the caller has the rights on a job's topics."""
+        self.rights.check_job(config, self.context.service.plugin_of(config))
+
+    def check_stored(self, name: str) -> None:
+        """Raise ConnectRestError (403) unless the caller may change a job, if it exists."""
+        entry = self.context.service.state.connectors.get(name)
+        if entry is not None:
+            self.check_config(entry.config)
 
     @property
     def connector(self) -> str:

@@ -88,7 +88,7 @@ async def _put(
             f"({name})"
         )
     service = call.context.service
-    is_new = await service.put(name, config, target, replaces=replaces)
+    is_new = await service.put(name, config, target, replaces=replaces, allowed=call.check_config)
     if not is_new:
         return Answer(OK, service.info(name))
     location = f"{call.context.base_url}/connectors/{quote(name, safe='')}"
@@ -99,7 +99,7 @@ async def _put(
 async def patch_config(call: ConnectCall) -> Answer:
     """Change some properties of a connector; null removes one."""
     changes = call.properties(call.json_object())
-    await call.context.service.patch(call.connector, changes)
+    await call.context.service.patch(call.connector, changes, allowed=call.check_config)
     return Answer(OK, call.context.service.info(call.connector))
 
 

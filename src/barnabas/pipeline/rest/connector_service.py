@@ -50,6 +50,10 @@ Properties = Mapping[str, str | None]
 _FAILED: Final = JobState.FAILED.value
 
 
+def _by_anyone(_config: Properties) -> None:
+    """Allow a configuration."""
+
+
 class ConnectorStore(Protocol):
     """The store of connectors."""
 
@@ -120,12 +124,17 @@ class ConnectorService:
         """Return the plug-in of a connector. Raises ConnectRestError."""
         return find_connector(self.registry, self.entry(name).config)
 
+    def plugin_of(self, config: Properties) -> Plugin | None:
+        """Return the plug-in of a configuration, None for an unknown class."""
+        try:
+            return find_connector(self.registry, config)
+        except ConnectRestError:
+            return None
+
     def type_of(self, config: Properties) -> str:
         """Return the type of a connector, "unknown" when its class is."""
-        try:
-            return find_connector(self.registry, config).kind.value
-        except ConnectRestError:
-            return "unknown"
+        plugin = self.plugin_of(config)
+        return "unknown" if plugin is None else plugin.kind.value
 
     def info(self, name: str) -> dict[str, Any]:
         """Return a connector's configuration and tasks. Raises ConnectRestError (404)."""
@@ -178,12 +187,25 @@ class ConnectorService:
         return await trio.to_thread.run_sync(blocking)
 
     async def put(
-        self, name: str, config: Properties, target: TargetState | None, *, replaces: bool
+        self,
+        name: str,
+        config: Properties,
+        target: TargetState | None,
+        *,
+        replaces: bool,
+        allowed: Callable[[Properties], None] = _by_anyone,
     ) -> bool:
-        """Store a configuration; return True when the connector is new. Raises ConnectRestError."""
+        """Store a configuration; return True when the connector is new.
+
+        Raises ConnectRestError, also when `allowed` raises it for the new configuration or for the
+        one that it replaces.
+        """
         self.check_active()
         stored = self.state.connectors.get(name)
         complete = unmasked(config, {} if stored is None else stored.config)
+        allowed(complete)
+        if stored is not None:
+            allowed(stored.config)
         infos = await self.validate(complete)
         if infos.errors:
             lines = "".join(f"\n{error}" for error in infos.errors)
@@ -201,12 +223,14 @@ class ConnectorService:
         await self.store.write_configs(records)
         return is_new
 
-    async def patch(self, name: str, changes: Properties) -> None:
+    async def patch(
+        self, name: str, changes: Properties, *, allowed: Callable[[Properties], None] = _by_anyone
+    ) -> None:
         """Change some properties; None removes one. Raises ConnectRestError."""
         self.check_active()
         merged = {**self.entry(name).config, **unmasked(changes, self.entry(name).config)}
         config = {key: value for key, value in merged.items() if value is not None}
-        await self.put(name, config, None, replaces=True)
+        await self.put(name, config, None, replaces=True, allowed=allowed)
 
     async def delete(self, name: str) -> None:
         """Delete a connector. Raises ConnectRestError (404)."""

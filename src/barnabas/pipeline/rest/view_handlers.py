@@ -52,14 +52,16 @@ async def get_row(call: ConnectCall) -> Answer:
 
 
 def _view(call: ConnectCall) -> LiveView:
-    """Return the view that the path names. Raises ConnectRestError (404, 409, 503)."""
+    """Return the view that the path names. Raises ConnectRestError (403, 404, 409, 503)."""
     call.context.service.check_active()
     name = call.places["view"]
+    stored = call.context.service.state.connectors.get(name)
+    if stored is not None:
+        call.rights.check_rows(stored.config)
     found = call.context.views().get(name)
     if found is not None:
         return found
-    entry = call.context.service.state.connectors.get(name)
-    if entry is None:
+    if stored is None:
         raise not_found(f"No view has the name {name}")
     raise ConnectRestError(_UNAVAILABLE, f"{name} does not run as a view now (see its status)")
 

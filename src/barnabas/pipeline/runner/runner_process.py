@@ -4,7 +4,7 @@ HTTP answers at once; meanwhile the topics are read, and Spark starts on the act
 """
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Any, Final
 
@@ -42,6 +42,7 @@ from barnabas.pipeline.jobs.source_topics import SourceTopics
 from barnabas.pipeline.rest.connect_api import ConnectApi, ConnectContext
 from barnabas.pipeline.rest.connector_offsets import StoredOffsets
 from barnabas.pipeline.rest.connector_service import ConnectorService, RunnerView
+from barnabas.pipeline.rest.job_rights import RestAccess, TopicAuthorizing
 from barnabas.pipeline.rest.request_forwarding import RequestForwarding
 from barnabas.pipeline.rest.runner_loggers import RunnerLoggers
 from barnabas.pipeline.views.live_view import LiveView
@@ -59,6 +60,8 @@ class RunnerListen:
     address: ListenAddress
     http: HttpOptions = attrs.field(factory=HttpOptions)
     advertised_url: str | None = None
+    authorizer: Callable[[KafkaClient, Mapping[str, str]], TopicAuthorizing] | None = None
+    """Makes what decides by ACLs, where the settings ask for it."""
 
     def check(self) -> None:
         """Raise HttpStartError for an address beyond this machine without authentication.
@@ -69,8 +72,8 @@ class RunnerListen:
             return
         raise HttpStartError(
             f"refusing to listen on {self.address} without authentication: connectors reach files "
-            "and databases of this machine; use --password-file or --token-keys, or listen on "
-            "127.0.0.1"
+            "and databases of this machine; use --auth kafka, --password-file or --token-keys, or "
+            "listen on 127.0.0.1"
         )
 
 
@@ -84,6 +87,7 @@ class Runner:
         engine: JobEngine,
         url: str,
         tls: HttpTls | None,
+        authorizer: TopicAuthorizing | None = None,
     ) -> None:
         registry = plugin_registry()
         self._forwarding = RequestForwarding(tls)
@@ -96,6 +100,7 @@ class Runner:
         self._activity = Activity(client, settings.group_id, settings.configs.name, url)
         self._view.active_url = lambda: self._activity.role.active_url
         self._client = client
+        self._access = RestAccess(settings.full_users, authorizer)
         self._active: ActiveRunner | None = None
         self._loggers = RunnerLoggers()
         self._logs = JobLogs()
@@ -132,6 +137,7 @@ class Runner:
                 (ConfigsWriteError,),
                 self._settings.tracks_topics,
                 self._settings.allows_topics_reset,
+                self._access,
             )
         )
 
@@ -234,7 +240,11 @@ async def run_runner(
         address = ListenAddress(listen.address.host, port)
         url = listen.advertised_url or f"{listen.http.scheme}://{address}"
         async with open_client(settings.client) as client, trio.open_nursery() as nursery:
-            runner = Runner(client, settings, engine, url, listen.http.tls)
+            authorizer = None
+            if settings.authorizes and listen.authorizer is not None:
+                authorizer = listen.authorizer(client, settings.acl_properties)
+                await authorizer.load()
+            runner = Runner(client, settings, engine, url, listen.http.tls, authorizer)
 
             async def serve(task_status: "trio.TaskStatus[str]") -> None:
                 await serve_app(
@@ -242,6 +252,7 @@ async def run_runner(
                     HttpSettings(listen.address, listen.http),
                     not_ready=runner.not_ready,
                     metrics=runner.metrics(),
+                    brokers=settings.client,
                     stop=stop,
                     listener=listener,
                     task_status=task_status,
