@@ -73,6 +73,7 @@ class Client:
         self.properties = properties
         self.timeout = timeout
         self._reason = ""
+        self._denial = ""
         self._refused = False
         self._refused_at = 0.0
         self._admin: Any = None
@@ -136,6 +137,8 @@ class Client:
             if not self._refused:
                 self._refused_at = time.monotonic()
             self._refused = True
+        elif name == "_AUTHENTICATION":
+            self._denial = error.str().partition("failed: ")[2] or error.str()
         elif name in _UNANSWERED:
             text = error.str().partition("failed: ")[2] or error.str()
             self._reason = text.partition(" (after")[0]
@@ -144,7 +147,7 @@ class Client:
         """Raise CliError when the server has not answered within the timeout."""
         self.admin.poll(0)  # calls _note
         waited = time.monotonic() - since
-        if waited > self.timeout or (self._refused and waited > _GRACE):
+        if self._denial or waited > self.timeout or (self._refused and waited > _GRACE):
             raise self.unreachable()
 
     def check_lost(self, since: float) -> None:
@@ -153,7 +156,12 @@ class Client:
             raise self.unreachable()
 
     def unreachable(self) -> CliError:
-        """Return the error for a server that does not answer."""
+        """Return the error for a server that does not answer, or refuses the user."""
+        if self._denial:
+            reason = self._denial.partition(" (after")[0].strip()
+            return CliError(
+                f"{self.bootstrap} refuses the user: {reason}; see -X and --client-config"
+            )
         reason = f" ({self._reason.strip()})" if self._reason else ""
         return CliError(
             f"no Kafka server answers at {self.bootstrap}{reason}; start one with barnabas serve, "

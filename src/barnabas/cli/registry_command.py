@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
@@ -13,8 +13,10 @@ from barnabas.cli.http_options import http_options
 from barnabas.config import ConfigError
 
 if TYPE_CHECKING:
+    from barnabas.client import ClientConfig
     from barnabas.http import HttpOptions
     from barnabas.http.companion_main import Stop
+    from barnabas.registry.service.acl_authorizer import Authorization
 
 logger = logging.getLogger(__name__)
 
@@ -77,26 +79,13 @@ def registry(
     log_format: str,
 ) -> int:
     """Run a schema registry until it is interrupted."""
-    from barnabas.client import ClientConfig
-    from barnabas.config import properties_file
-    from barnabas.http import HTTP_PROPERTIES, ListenAddress, MissingPackageError
+    from barnabas.http import ListenAddress, MissingPackageError
     from barnabas.http.optional_packages import require
 
     try:
         require("the schema registry")
-        from barnabas.registry.service.acl_authorizer import (
-            AUTHORIZATION_PROPERTIES,
-            Authorization,
-        )
-
         address = ListenAddress.parse(listen)
-        given = properties_file.read(file) if file is not None else {}
-        http = {name: given.pop(name) for name in HTTP_PROPERTIES if name in given}
-        options = options.with_properties(http)
-        names = AUTHORIZATION_PROPERTIES
-        rules = {name: given.pop(name) for name in names if name in given}
-        authorization = Authorization.from_properties(rules, enabled=authorize)
-        client = ClientConfig.from_properties({**given, "bootstrap.servers": bootstrap})
+        given = _given(bootstrap, file, options, authorize=authorize)
     except (ConfigError, MissingPackageError) as error:
         raise CliError(str(error), _UNUSABLE) from None
     from barnabas.client import ClientError
@@ -106,18 +95,18 @@ def registry(
     from barnabas.registry.service.schemas_topic import TopicRefusedError
 
     settings = RegistrySettings(
-        client,
+        given.client,
         address.host,
         address.port,
         topic,
         group,
         advertised_host,
-        options,
-        authorization,
+        given.http,
+        given.authorization,
     )
 
     async def serve(stop: Stop) -> None:
-        for name in client.ignored:
+        for name in given.client.ignored:
             logger.warning("ignoring unknown client property name=%s", name)
         await run_registry(settings, on_ready, stop)
 
@@ -129,4 +118,30 @@ def registry(
         expected=(TopicRefusedError, KafkaError, ClientError),
         log_level=log_level,
         log_form=log_format,
+    )
+
+
+class _Given(NamedTuple):
+    client: ClientConfig
+    http: HttpOptions
+    authorization: Authorization | None
+
+
+def _given(bootstrap: str, file: Path | None, options: HttpOptions, *, authorize: bool) -> _Given:
+    """Return the settings that the options and the file of --client-config have.
+
+    Raises ConfigError.
+    """
+    from barnabas.client import ClientConfig
+    from barnabas.config import properties_file
+    from barnabas.http import HTTP_PROPERTIES
+    from barnabas.registry.service.acl_authorizer import AUTHORIZATION_PROPERTIES, Authorization
+
+    found = properties_file.read(file) if file is not None else {}
+    http = {name: found.pop(name) for name in HTTP_PROPERTIES if name in found}
+    rules = {name: found.pop(name) for name in AUTHORIZATION_PROPERTIES if name in found}
+    return _Given(
+        ClientConfig.from_properties({**found, "bootstrap.servers": bootstrap}),
+        options.with_properties(http),
+        Authorization.from_properties(rules, enabled=authorize),
     )

@@ -1,9 +1,9 @@
-"""Who may do what over Connect's REST API.
+"""The rights of the users of Connect's REST API.
 
 Users are full or read-only. With authorization, a request that changes a job, and one that reads
 the rows of a view, needs the caller's own rights on the topics that the job's configuration names:
 READ on what it reads, WRITE on what it writes. A job whose topics the configuration does not name
-(a pattern, a transformation that renames topics, a source with topics of its own) needs the right
+(a pattern, a transformation that renames topics, a source with its own topics) needs the right
 on the topic name `*`, which only ACLs of all topics give.
 """
 

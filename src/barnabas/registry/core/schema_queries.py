@@ -62,13 +62,13 @@ class SchemaQueries:
         parsed_schemas: ParsedSchemas,
         sees: Callable[[str], bool] = lambda _subject: True,
     ) -> None:
-        """`sees` is True for a subject that the caller may know of."""
+        """`sees` is True for a subject that the caller may see."""
         self._state = state
         self._parsed = parsed_schemas
         self._sees = sees
 
     def seen_by(self, sees: Callable[[str], bool]) -> "SchemaQueries":
-        """Return the queries of a caller that may not know of all subjects.
+        """Return the queries of a caller that may not see all subjects.
 
         They find schemas by ids, and list, as if only the subjects that it sees existed. A subject
         that the caller names is found: the caller's right to it is checked before.

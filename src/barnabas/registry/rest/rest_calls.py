@@ -51,7 +51,7 @@ class RestCall:
         return queries if self.rights is EVERY_RIGHT else queries.seen_by(self.sees)
 
     def sees(self, subject: str) -> bool:
-        """True when the caller may know of a subject."""
+        """True when the caller may see a subject."""
         return sees(self.rights, subject)
 
     def check_readable(self, subject: str) -> None:

@@ -75,6 +75,6 @@ def check(rights: Rights, need: Need, subject: str | None) -> None:
 
 
 def sees(rights: Rights, subject: str) -> bool:
-    """True when the caller may know of a subject, or of a context by its settings."""
+    """True when the caller may see a subject, or of a context by its settings."""
     place = None if is_settings_place(subject) else subject
     return rights.allows(AclOperation.DESCRIBE, place, only_filters=True)
