@@ -20,14 +20,18 @@ class CallerOfTopics:
 
     def may_read(self, topic: str) -> bool:
         """Return True when the caller has READ on the topic."""
-        return self._may(AclOperation.READ, topic)
+        return self._may(AclOperation.READ, ResourceType.TOPIC, topic)
 
     def may_write(self, topic: str) -> bool:
         """Return True when the caller has WRITE on the topic."""
-        return self._may(AclOperation.WRITE, topic)
+        return self._may(AclOperation.WRITE, ResourceType.TOPIC, topic)
 
-    def _may(self, operation: AclOperation, topic: str) -> bool:
-        return self.acls.allows(self.caller, operation, ResourceType.TOPIC, topic, request=_REQUEST)
+    def may_join(self, group: str) -> bool:
+        """Return True when the caller has READ on the group."""
+        return self._may(AclOperation.READ, ResourceType.GROUP, group)
+
+    def _may(self, operation: AclOperation, kind: ResourceType, name: str) -> bool:
+        return self.acls.allows(self.caller, operation, kind, name, request=_REQUEST)
 
 
 class TopicAuthorizer:

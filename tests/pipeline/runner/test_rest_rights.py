@@ -136,6 +136,9 @@ def test_rights_on_topics_and_read_only_users(runner: LiveRunner, tmp_path: Path
     sink = {"name": "out", "config": config(SINK, file=str(tmp_path / "out"), topics="lines")}
     refused = ask(runner, "alice", "POST", "/connectors", sink)
     assert message(refused) == "User alice needs READ on the topic lines of the job"
+    other_group = {**sink["config"], "consumer.override.group.id": "billing"}
+    refused = ask(runner, "bob", "PUT", "/connectors/out/config", other_group)
+    assert message(refused) == "User bob needs READ on the group billing of the job"
     assert ask(runner, "bob", "POST", "/connectors", sink)[0] == 201
     pattern = config(SINK, file=str(tmp_path / "all"), topics_regex=".*")
     refused = ask(runner, "bob", "POST", "/connectors", {"name": "all", "config": pattern})
@@ -146,3 +149,16 @@ def test_rights_on_topics_and_read_only_users(runner: LiveRunner, tmp_path: Path
     level = ("PUT", "/admin/loggers/org.apache.kafka.connect", {"level": "INFO"})
     assert ask(runner, "watcher", *level)[0] == 403
     assert ask(runner, "alice", *level)[0] == 200
+
+
+def test_rows_of_a_view_need_read_on_its_topics(runner: LiveRunner) -> None:
+    view = {"name": "rows", "config": config("barnabas.ViewConnector", topics="lines")}
+    refused = ask(runner, "alice", "POST", "/connectors", view)
+    assert message(refused) == "User alice needs READ on the topic lines of the job"
+    status, answer = ask(runner, "bob", "POST", "/connectors", view)
+    assert status == 201, answer
+    for path in ("/views/rows", "/views/rows/key"):
+        refused = ask(runner, "alice", "GET", path)
+        assert message(refused) == "User alice needs READ on the topic lines of the job"
+        assert ask(runner, "bob", "GET", path)[0] == 503  # the engine of the test runs no view
+    assert ask(runner, "bob", "DELETE", "/connectors/rows")[0] == 204

@@ -2,9 +2,10 @@
 
 Users are full or read-only. With authorization, a request that changes a job, and one that reads
 the rows of a view, needs the caller's own rights on the topics that the job's configuration names:
-READ on what it reads, WRITE on what it writes. A job whose topics the configuration does not name
-(a pattern, a transformation that renames topics, a source with its own topics) needs the right
-on the topic name `*`, which only ACLs of all topics give.
+READ on what it reads, WRITE on what it writes; and READ on a consumer group that it names. A job
+whose topics the configuration does not name (a pattern, a transformation that renames topics, a
+source with its own topics) needs the right on the topic name `*`, which only ACLs of all topics
+give.
 """
 
 import re
@@ -28,6 +29,7 @@ _PREFIX: Final = "topic.prefix"
 _TARGET: Final = "target.topic"
 _DEAD_LETTERS: Final = "errors.deadletterqueue.topic.name"
 _SOURCE_OFFSETS: Final = "offsets.storage.topic"
+_GROUP: Final = "consumer.override.group.id"
 _TRANSFORMS: Final = "transforms"
 _KEEPS_TOPIC: Final = re.compile(r"org\.apache\.kafka\.connect\.transforms\.(?!\w*Router)")
 _REFERENCE: Final = "${"
@@ -43,6 +45,10 @@ class TopicRights(Protocol):
 
     def may_write(self, topic: str) -> bool:
         """Return True when the caller may write to the topic."""
+        ...
+
+    def may_join(self, group: str) -> bool:
+        """Return True when the caller may commit offsets of the group."""
         ...
 
 
@@ -76,6 +82,11 @@ class CallerRights:
         for topic in written_topics(config, plugin):
             if not self.topics.may_write(topic):
                 raise self._refusal("WRITE", topic)
+        group = config.get(_GROUP)
+        if group and not self.topics.may_join(_name(group)):
+            raise ConnectRestError(
+                _FORBIDDEN, f"User {self.name} needs READ on the group {_name(group)} of the job"
+            )
 
     def check_rows(self, config: Mapping[str, str | None]) -> None:
         """Raise ConnectRestError (403) unless the caller may read a job's topics."""
@@ -151,5 +162,5 @@ def _transformations(config: Mapping[str, str | None]) -> Iterator[str]:
 
 
 def _name(text: str) -> str:
-    """Return a topic's name; a reference to a provider may stand for every topic."""
+    """Return a name; a reference to a provider may stand for every name."""
     return ANY_TOPIC if _REFERENCE in text else text.strip()
