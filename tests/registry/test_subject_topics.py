@@ -33,6 +33,6 @@ def test_malformed_rule_is_refused(text: str) -> None:
         SubjectTopics.parse(text)
 
 
-def test_name_of_a_context_is_no_subject() -> None:
+def test_name_of_a_context_is_not_a_subject() -> None:
     assert all(map(is_settings_place, (":.ctx:", ":.__GLOBAL:", ":.__GLOBAL:x")))
     assert not any(map(is_settings_place, ("x", ":.ctx:x")))
