@@ -1,4 +1,4 @@
-"""How `make compat` divides its modules among processes."""
+"""The division of the modules of `make compat` among processes."""
 
 from collections import Counter
 
