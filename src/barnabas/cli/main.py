@@ -20,6 +20,7 @@ from barnabas.cli.command_errors import CliError, complain
 COMMANDS = {
     "serve": "barnabas.cli.serve_command:serve",
     "format": "barnabas.cli.format_command:format_",
+    "certs": "barnabas.cli.certs_command:certs",
     "registry": "barnabas.cli.registry_command:registry",
     "pipelines": "barnabas.cli.pipelines_command:pipelines",
     "job": "barnabas.cli.job_command:job",

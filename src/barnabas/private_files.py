@@ -1,0 +1,26 @@
+"""Files with secrets: readable by their owner only, and never overwritten by accident."""
+
+import os
+from pathlib import Path
+from typing import Final
+
+PRIVATE_MODE: Final = 0o600
+PUBLIC_MODE: Final = 0o644
+
+
+def write_new_file(path: Path, text: str, mode: int = PRIVATE_MODE) -> None:
+    """Write a file that does not exist yet. Raises FileExistsError when it does, and OSError."""
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+    with os.fdopen(fd, "w", encoding="utf-8") as file:
+        os.fchmod(fd, mode)  # regardless of the umask
+        file.write(text)
+        file.flush()
+        os.fsync(fd)
+
+
+def replace_private_file(path: Path, text: str) -> None:
+    """Replace a file with secrets in one step. Raises OSError."""
+    temporary = path.with_name(f"{path.name}.tmp")
+    temporary.unlink(missing_ok=True)
+    write_new_file(temporary, text)
+    os.replace(temporary, path)
