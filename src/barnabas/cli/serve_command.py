@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import gc
 import sys
+from collections.abc import Sequence
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import click
 
@@ -16,6 +18,9 @@ from barnabas.config import ConfigError, Listener, NodeConfig
 
 if TYPE_CHECKING:
     from barnabas.server.companion.companion_process import CompanionPlan
+
+SECURED_MARKS: Final = ("admin.properties", "node.pem")
+"""The files that a node with --secure has in its directory."""
 
 _STOP_GRACE_S = {"pipelines": 60.0}
 """A runner ends the transactions of its jobs (20 s at most), then Spark's JVM (30 s at most)."""
@@ -40,6 +45,11 @@ _STOP_GRACE_S = {"pipelines": 60.0}
     type=int,
     metavar="N",
     help="Run N nodes as processes: clients on PORT+i, controllers on PORT+10000+i.",
+)
+@click.option(
+    "--secure",
+    is_flag=True,
+    help="Serve with TLS, users and ACLs; a new administrator's password is printed.",
 )
 @click.option("--pin", is_flag=True, help="With --nodes, bind each node to a core.")
 @click.option("--registry", is_flag=True, help="Run a schema registry beside the node.")
@@ -82,19 +92,26 @@ def serve(
     pipelines_config: Path | None,
     *,
     pin: bool,
+    secure: bool,
 ) -> int:
     """Run a node until it is interrupted, or several nodes of one cluster."""
     # Imports create thousands of long-lived objects: fewer collections save a tenth of the start.
     gc.set_threshold(20_000, 20, 50)
     if pin and nodes is None:
         raise click.UsageError("--pin needs --nodes.")
-    commands: dict[str, list[str]] = {}
+    wanted: list[_Companion] = []
     if registry:
-        commands["registry"] = _options(registry_listen, "--client-config", registry_client_config)
+        wanted.append(
+            _Companion("registry", registry_listen, "--client-config", registry_client_config)
+        )
     if pipelines:
-        commands["pipelines"] = _options(pipelines_listen, "--config", pipelines_config)
-    companions = partial(_companions, commands)
+        wanted.append(_Companion("pipelines", pipelines_listen, "--config", pipelines_config))
     try:
+        if secure:
+            _check_secure(nodes, file)
+            return _serve_secure(data, listen, pairs, wanted)
+        commands = {each.name: _options(each) for each in wanted}
+        companions = partial(_companions, commands)
         if nodes is not None:
             from barnabas.cli.node_group import serve_group
 
@@ -102,15 +119,69 @@ def serve(
         config = configuration(data, listen, file, pairs)
     except ConfigError as error:
         raise CliError(error.message) from None
+    if file is None:
+        _refuse_open(config)
     from barnabas.server.node.node_process import run_process
 
     return run_process(config, companions(config))
 
 
-def _options(listen: str, file_option: str, file: Path | None) -> list[str]:
+class _Companion(NamedTuple):
+    """A companion as the options request it, with the option that its properties' file has."""
+
+    name: str
+    listen: str
+    file_option: str
+    file: Path | None
+
+
+def _check_secure(nodes: int | None, file: Path | None) -> None:
+    """Raise an error where --secure cannot be used, or not with other options."""
+    if nodes is not None:
+        raise click.UsageError(
+            "--secure is for a single node: nodes of a cluster connect to each other in plain text."
+        )
+    if file is not None:
+        raise click.UsageError(
+            "--secure decides the properties of security: give other ones with --set, or write all "
+            "of them to the file (docs/security.md)."
+        )
+    if find_spec("cryptography") is None:
+        raise CliError("--secure needs the package cryptography: pip install 'barnabas[tls]'")
+
+
+def _serve_secure(
+    data: Path | None, listen: str | None, pairs: tuple[str, ...], wanted: Sequence[_Companion]
+) -> int:
+    """Run a secured node and its companions. Raises ConfigError."""
+    from barnabas.cli.secure_serve import companion_options, secured
+    from barnabas.server.node.node_process import run_process
+
+    config, node = secured(data, listen, pairs, {each.name: each.file for each in wanted})
+    commands = {
+        each.name: ["--listen", each.listen, *companion_options(node, each.name, each.file_option)]
+        for each in wanted
+    }
+    return run_process(config, _companions(commands, config), [node.prepare])
+
+
+def _refuse_open(config: NodeConfig) -> None:
+    """Raise CliError when the data is that of a node that was secured, and this one is not."""
+    directory = config.log_dirs[0]
+    if all((directory / name).exists() for name in SECURED_MARKS):
+        marks = " and ".join(SECURED_MARKS)
+        raise CliError(
+            f"{directory} is the directory of a node that was started with --secure: add --secure, "
+            f"or remove {marks} from it to serve without"
+        )
+
+
+def _options(companion: _Companion) -> list[str]:
     """Return the options of a companion's command."""
-    options = ["--listen", listen]
-    return options if file is None else [*options, file_option, str(file)]
+    options = ["--listen", companion.listen]
+    if companion.file is None:
+        return options
+    return [*options, companion.file_option, str(companion.file)]
 
 
 def _companions(commands: dict[str, list[str]], config: NodeConfig) -> list[CompanionPlan]:

@@ -9,7 +9,7 @@ and logs stop. The clean-shutdown marker is written last.
 """
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
@@ -56,12 +56,14 @@ logger = logging.getLogger(__name__)
 # The time for responses to requests in flight after a stop is requested.
 STOP_GRACE_S = 5.0
 
+Preparation = Callable[["Node"], Awaitable[None]]
+
 
 class Node:
     """One broker and controller, with its parts as attributes.
 
-    `run` raises StartupError or ConfigError when the node cannot start, without damage, and
-    DisksLostError when its disks fail.
+    `preparations` are awaited before clients are accepted. `run` raises StartupError or ConfigError
+    when the node cannot start, without damage, and DisksLostError when its disks fail.
     """
 
     logs: "LogManager"
@@ -77,8 +79,14 @@ class Node:
     background: "BackgroundTasks"
     directories: "DirectoryAssignments"
 
-    def __init__(self, config: NodeConfig, machine: Machine | None = None) -> None:
+    def __init__(
+        self,
+        config: NodeConfig,
+        machine: Machine | None = None,
+        preparations: "Sequence[Preparation]" = (),
+    ) -> None:
         self.machine = machine or Machine()
+        self._preparations = preparations
         self.settings = ConfigSubscriptions(config)
         self.node_id = config.node_id
         self.cluster_id = ""
@@ -243,6 +251,8 @@ class Node:
             clock=self.clock,
         )
         self.dispatchers["broker"] = broker_dispatcher(self)
+        for prepare in self._preparations:
+            await prepare(self)
         self.transport.accept(self._broker_listeners)
         nursery.start_soon(self.background.run)
 

@@ -13,7 +13,7 @@ from barnabas.config import ConfigError, NodeConfig
 from barnabas.log_lines import set_up_logging
 from barnabas.parent_pipe import has_parent_pipe, wait_parent_end
 from barnabas.server.companion.companion_process import CompanionPlan, Companions
-from barnabas.server.node.node import Node
+from barnabas.server.node.node import Node, Preparation
 from barnabas.server.node.startup_checks import (
     first_error,
     raise_open_files_limit,
@@ -31,7 +31,11 @@ _ORPHAN_GRACE_S: Final = 10.0
 _WILDCARDS: Final = ("", "0.0.0.0", "::")
 
 
-def run_process(config: NodeConfig, companions: Sequence[CompanionPlan] = ()) -> int:
+def run_process(
+    config: NodeConfig,
+    companions: Sequence[CompanionPlan] = (),
+    preparations: Sequence[Preparation] = (),
+) -> int:
     """Run a node, and companions beside it, until SIGTERM or SIGINT; return the exit code.
 
     A failure to start is one line on stderr (exit code 1). A second signal ends the process at
@@ -46,7 +50,8 @@ def run_process(config: NodeConfig, companions: Sequence[CompanionPlan] = ()) ->
         for warning in config.warnings:
             logger.warning("%s", warning)
         raise_open_files_limit()
-        trio.run(_run, Node(config), Companions(companions))
+        node = Node(config, preparations=preparations)
+        trio.run(_run, node, Companions(companions))
     except* (StartupError, ConfigError, DisksLostError) as group:
         print(f"barnabas: {first_error(group)}", file=sys.stderr)
         status = 1

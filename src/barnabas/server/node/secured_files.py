@@ -1,0 +1,129 @@
+"""The files of a node with `--secure`: its authority, its key, and the files of its users.
+
+They are in the data directory, and those with secrets are readable by their owner only. A file that
+exists is used again; one that was removed is made again, with a new key or a new password.
+"""
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Final
+
+from barnabas.config import ConfigError, properties_file
+from barnabas.private_files import PUBLIC_MODE, replace_private_file, write_new_file
+from barnabas.security.certificate_authority import CertificateAuthority, has_names
+from barnabas.security.certificates import read_certificate
+from barnabas.security.jaas import JaasError, parse_jaas
+from barnabas.security.stores import first_certificate
+from barnabas.server.node.initial_users import MECHANISM
+
+_AUTHORITY_LIFETIME: Final = timedelta(days=3650)
+_LIFETIME: Final = timedelta(days=825)
+_RENEWED_BEFORE_END: Final = timedelta(days=60)
+
+
+class SecuredFiles:
+    """The files of one data directory."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory.absolute()
+        self.authority = self.directory / "ca.pem"
+        self.node_key = self.directory / "node.pem"
+        self.http_users = self.directory / "http-users"
+        self._authority_key = self.directory / "ca-key.pem"
+
+    def client_file(self, user: str) -> Path:
+        """Return the file of a user with the names of Java's clients."""
+        return self.directory / f"{user}.properties"
+
+    def librdkafka_file(self, user: str) -> Path:
+        """Return the file of a user with the names of librdkafka."""
+        return self.directory / f"{user}.conf"
+
+    def prepare_certificate(self, names: Sequence[str]) -> None:
+        """Make the authority unless it exists, and the node's certificate unless it is usable.
+
+        Raises ConfigError when a file is damaged, and OSError.
+        """
+        self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        now = datetime.now(UTC)
+        if not self.authority.exists():
+            made = CertificateAuthority.create(
+                f"barnabas {names[0]}"[:64], now, _AUTHORITY_LIFETIME
+            )
+            replace_private_file(self._authority_key, made.key)
+            write_new_file(self.authority, made.certificate, PUBLIC_MODE)
+            self.node_key.unlink(missing_ok=True)
+        try:
+            if self.node_key.exists() and _is_usable(self.node_key.read_text(), names, now):
+                return
+            authority = CertificateAuthority.load(
+                self._authority_key.read_text(), self.authority.read_text()
+            )
+            issued = authority.issue_server(names, now, _LIFETIME)
+        except ValueError as error:
+            raise ConfigError(
+                f"the certificates in {self.directory} cannot be used: {error}; remove "
+                f"{self.authority.name}, {self._authority_key.name} and {self.node_key.name} to "
+                "make new ones, and give the new authority to all clients"
+            ) from None
+        replace_private_file(self.node_key, issued.store)
+
+    def password(self, user: str) -> str | None:
+        """Return a user's password, None when it has no file. Raises ConfigError."""
+        path = self.client_file(user)
+        if not path.exists():
+            return None
+        text = properties_file.read(path).get("sasl.jaas.config")
+        try:
+            password = None if text is None else parse_jaas(text).options.get("password")
+        except JaasError as error:
+            raise ConfigError(f"{path}: sasl.jaas.config: {error}") from None
+        if password is None:
+            raise ConfigError(
+                f"{path} has no password in sasl.jaas.config: remove the file to give the user "
+                f"{user} a new password"
+            )
+        return password
+
+    def write_client_files(
+        self, user: str, password: str, bootstrap: str, extra: Mapping[str, str] | None = None
+    ) -> None:
+        """Write the files of a user, unless they are the same. `extra` has further properties."""
+        shared = {"bootstrap.servers": bootstrap, "security.protocol": "SASL_SSL"}
+        jaas = (
+            "org.apache.kafka.common.security.scram.ScramLoginModule required "
+            f'username="{user}" password="{password}";'
+        )
+        java = {
+            **(extra or {}),
+            **shared,
+            "sasl.mechanism": MECHANISM.name,
+            "sasl.jaas.config": jaas,
+            "ssl.truststore.type": "PEM",
+            "ssl.truststore.location": str(self.authority),
+        }
+        librdkafka = {
+            **shared,
+            "sasl.mechanism": MECHANISM.name,
+            "sasl.username": user,
+            "sasl.password": password,
+            "ssl.ca.location": str(self.authority),
+        }
+        _update(self.client_file(user), java)
+        _update(self.librdkafka_file(user), librdkafka)
+
+
+def _update(path: Path, properties: Mapping[str, str]) -> None:
+    """Write the properties, unless the file has them."""
+    text = "".join(
+        f"{name}={value.replace(chr(92), 2 * chr(92))}\n" for name, value in properties.items()
+    )
+    if not path.exists() or path.read_text() != text:
+        replace_private_file(path, text)
+
+
+def _is_usable(store: str, names: Sequence[str], now: datetime) -> bool:
+    """Return True when a certificate has all names and is valid for long enough."""
+    certificate = read_certificate(first_certificate(store))
+    return certificate.not_after - now > _RENEWED_BEFORE_END and has_names(store, names)
