@@ -12,29 +12,32 @@ import trio
 from barnabas.config import NodeConfig
 from barnabas.server.node.node import Node as ServerNode
 from barnabas.server.node.startup_checks import first_error
+from barnabas.testing.node_security import ADMIN, NodeSecurity, Security
 from barnabas.testing.server_context import ServerContext
 
 _START_TIMEOUT_S = 60.0
 _STOP_TIMEOUT_S = 30.0
-
-_DEFAULTS: Mapping[str, str] = {
-    "listeners": "PLAINTEXT://127.0.0.1:0,CONTROLLER://127.0.0.1:0",
-}
 
 
 class Node(ServerContext):
     """A node in a background thread with its own event loop, on free ports of 127.0.0.1.
 
     `data` is a directory to use and keep; without one the data is temporary and removed by
-    `close`. `config` holds Kafka's properties. `start`, `stop` and `kill` may follow each other:
-    the node comes back on the same data and the same port.
+    `close`. `config` holds Kafka's properties. With `security` the node has TLS, users and ACLs.
+    `start`, `stop` and `kill` may follow each other: the node comes back on the same data and the
+    same port.
     """
 
     def __init__(
-        self, data: str | Path | None = None, config: Mapping[str, str] | None = None
+        self,
+        data: str | Path | None = None,
+        config: Mapping[str, str] | None = None,
+        security: Security | None = None,
     ) -> None:
         super().__init__(data)
-        self._properties = {**_DEFAULTS, **(config or {}), "log.dirs": str(self.data)}
+        self._security = NodeSecurity(self.data, security)
+        defaults = self._security.properties()
+        self._properties = {**defaults, **(config or {}), "log.dirs": str(self.data)}
         self._thread: threading.Thread | None = None
         self._token: trio.lowlevel.TrioToken | None = None
         self._scope = trio.CancelScope()
@@ -48,6 +51,17 @@ class Node(ServerContext):
         """The value of `bootstrap.servers` for clients."""
         return f"127.0.0.1:{self.port}"
 
+    def client_config(self, user: str = ADMIN) -> dict[str, str]:
+        """Return the settings of a user's client, for librdkafka and clients built on it.
+
+        Raises ConfigError when a node with `security` has no such user.
+        """
+        return {**self._security.client_config(user), "bootstrap.servers": self.bootstrap}
+
+    def java_config(self, user: str = ADMIN) -> dict[str, str]:
+        """Return the settings of a user's client under Java's names. Raises as `client_config`."""
+        return {**self._security.java_config(user), "bootstrap.servers": self.bootstrap}
+
     def start(self) -> Self:
         """Start, and return once clients are served. Raises the error that prevented it."""
         self.launch()
@@ -59,11 +73,11 @@ class Node(ServerContext):
             raise RuntimeError("the node is already running")
         properties = dict(self._properties)
         if self.port:  # clients of the stopped node find this one
-            own = f"PLAINTEXT://127.0.0.1:{self.port}"
-            properties["listeners"] = properties["listeners"].replace(
-                "PLAINTEXT://127.0.0.1:0", own
-            )
-        server = ServerNode(NodeConfig.load(None, properties))
+            any_port = f"{self._security.listener}://127.0.0.1:0"
+            own = f"{any_port.removesuffix('0')}{self.port}"
+            properties["listeners"] = properties["listeners"].replace(any_port, own)
+        config = NodeConfig.load(None, properties)
+        server = ServerNode(config, preparations=self._security.preparations(config))
         self._started = started = Future[None]()
         self._scope = trio.CancelScope()
         self._thread = threading.Thread(
@@ -83,7 +97,7 @@ class Node(ServerContext):
             self._end(self._scope.cancel)
             raise
         self.server = server
-        self.port = server.bound_port("PLAINTEXT")
+        self.port = server.bound_port(self._security.listener)
         return self
 
     def _run(self, server: ServerNode, started: "Future[None]") -> None:

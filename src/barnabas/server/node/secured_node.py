@@ -128,6 +128,7 @@ def _names(config: NodeConfig) -> list[str]:
 
 def _bootstrap(node: "Node") -> str:
     """Return the address for the clients' files: the advertised one."""
-    (endpoint,) = node.advertised(node.config.advertised_listeners)
+    endpoints = node.advertised(node.config.advertised_listeners)
+    endpoint = next(each for each in endpoints if each.name == LISTENER)
     shown = f"[{endpoint.host}]" if ":" in endpoint.host else endpoint.host
     return f"{shown}:{endpoint.port}"
