@@ -25,7 +25,6 @@ PROMISES = [
     ("alter.config.policy.class.name", "org.example.Policy"),
     ("client.quota.callback.class", "org.example.Quotas"),
     ("remote.log.storage.system.enable", "true"),
-    ("config.providers", "env"),
     ("max.connection.creation.rate", "10"),
 ]
 
@@ -213,7 +212,7 @@ def test_hint_without_effect_can_be_changed() -> None:
 def test_description_says_that_a_property_has_no_effect() -> None:
     notes = {entry.name: entry.documentation for entry in describe_broker(NODE)}
     assert notes["num.io.threads"].endswith("Accepted without effect.")
-    assert notes["config.providers"].endswith("does not resolve ${provider:path:key} in values.")
+    assert notes["config.providers"].endswith("A change is applied at start-up only.")
     assert notes["ssl.protocol"].endswith("Accepted without effect.")
     assert notes["security.inter.broker.protocol"].endswith(
         "without further effect on a single node."

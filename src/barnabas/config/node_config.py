@@ -8,6 +8,7 @@ A `NodeConfig` is a value: altering a broker property while the node runs gives 
 from __future__ import annotations
 
 import functools
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -126,6 +127,10 @@ class NodeConfig:
             if not is_known(name):
                 raise ConfigError(unknown_property(name), name=name)
             static[name] = text
+        if static.get("config.providers"):
+            from barnabas.config.config_providers import resolved_properties
+
+            static = resolved_properties(static, os.environ)
         return cls(static, warnings=warnings)
 
     def with_dynamic(

@@ -12,6 +12,7 @@ from barnabas.testing import Node
 from tests.config.effects.observed import observes
 from tests.config.effects.wire import create, eventually, node_with
 
+KAFKA = "org.apache.kafka.common"
 FILE = """
 process.roles=broker,controller
 node.id=1
@@ -33,6 +34,20 @@ def output_of_a_start(path: Path, **properties: str) -> list[str]:
         process.terminate()
         _, output = process.communicate(timeout=60)
     return output.splitlines()
+
+
+@observes("config.providers")
+def test_directory_of_the_quorum_is_that_of_a_reference(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BARNABAS_TEST_DIRECTORY", str(tmp_path / "from-environment"))
+    providers = {
+        "config.providers": "env",
+        "config.providers.env.class": f"{KAFKA}.config.provider.EnvVarConfigProvider",
+        "metadata.log.dir": "${env:BARNABAS_TEST_DIRECTORY}",
+    }
+    with Node(config=providers):
+        assert (tmp_path / "from-environment" / "__cluster_metadata-0").exists()
 
 
 @observes("barnabas.log.level", "barnabas.log.format", "log.dir")

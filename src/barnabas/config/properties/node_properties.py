@@ -31,8 +31,7 @@ PROPERTIES: tuple[P, ...] = (
       has_effect=True),
     P("config.providers", LIST, (), LOW,
       "Names of the providers that resolve ${provider:path:key} in values.",
-      validator=ListOf(empty=True), dynamic=CLUSTER_WIDE,
-      unsupported="barnabas does not resolve ${provider:path:key} in values"),
+      validator=ListOf(empty=True), dynamic=CLUSTER_WIDE, has_effect=True, needs_restart=True),
     P("broker.rack", STRING, None, MEDIUM,
       "Name of the rack (machine, zone) of the broker; replicas are spread over "
       "racks.",
