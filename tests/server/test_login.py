@@ -10,7 +10,8 @@ from barnabas.protocol.messages.metadata import MetadataRequest
 from barnabas.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from barnabas.protocol.messages.sasl_handshake import SaslHandshakeRequest
 from barnabas.protocol.messages_base import Message
-from barnabas.server.transport.login import FailureLog
+from barnabas.server.transport import waiting_clients
+from barnabas.server.transport.waiting_clients import FailureLog
 from barnabas.testing import Node
 from barnabas.testing.free_ports import free_ports
 from tests.config.effects.wire import Wire
@@ -56,17 +57,19 @@ def test_requests_around_a_renewal_are_answered_in_order() -> None:
 
 
 def test_failures_are_counted_and_logged_once_a_second_for_each_host(
-    caplog: pytest.LogCaptureFixture,
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    times_s = iter([*[1.0] * 50, 1.5, 2.0])
+    monkeypatch.setattr(waiting_clients, "monotonic", lambda: next(times_s))
     log = FailureLog()
     with caplog.at_level(logging.INFO):
         for _ in range(50):
             log.failed("10.0.0.1", "SASL", "wrong")
-        log.failed("10.0.0.2", "SASL", "wrong")
-    assert log.count == 51
+        log.refused("10.0.0.2", "SSL", "wrong")
+        log.refused("10.0.0.1", "SSL", "wrong")
+    assert log.count == 52
     hosts = [record.getMessage() for record in caplog.records]
-    assert sum("10.0.0.2" in line for line in hosts) == 1
-    assert 1 <= sum("10.0.0.1" in line for line in hosts) < 50
+    assert ["10.0.0.2" in line for line in hosts] == [False, True, False]
 
 
 def test_texts_of_a_client_cannot_forge_a_log_line(caplog: pytest.LogCaptureFixture) -> None:

@@ -15,6 +15,7 @@ from barnabas.cluster.controller.election_counts import ElectionCounts
 from barnabas.coordinator.groups.rebalance_history import Cause
 from barnabas.log_lines import JsonFormatter, TextFormatter
 from barnabas.protocol.errors import ErrorCode, KafkaError
+from barnabas.server.monitoring import metrics_http
 from barnabas.server.monitoring.metrics import Metrics
 from barnabas.server.monitoring.metrics_http import NodePages, serve_http
 from barnabas.server.quorum.election_times import ElectionTimes
@@ -292,3 +293,22 @@ async def test_http_endpoint_client_that_closes_at_once_leaves_it_serving() -> N
         assert head.startswith(b"HTTP/1.1 200")
 
     await with_endpoint(fake_node(), ask)
+
+
+@in_trio
+async def test_http_endpoint_closes_connections_above_its_limit_at_once() -> None:
+    async def ask(port: int) -> None:
+        silent = [await trio.open_tcp_stream("127.0.0.1", port) for _ in range(3)]
+        assert await silent[2].receive_some() == b""
+        await silent[0].aclose()
+        while True:  # until the endpoint has seen that
+            head, _ = await get(port, b"GET /livez HTTP/1.0\r\n\r\n")
+            if head:
+                break
+        assert head.startswith(b"HTTP/1.1 200")
+        for stream in silent:
+            await stream.aclose()
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(metrics_http, "_CONNECTIONS_MAX", 2)
+        await with_endpoint(fake_node(), ask)

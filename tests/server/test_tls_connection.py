@@ -5,7 +5,7 @@ import os
 import ssl
 import tempfile
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -295,6 +295,69 @@ def test_tls_on_a_plain_listener_is_named_in_the_log(caplog: pytest.LogCaptureFi
 
     test()
     assert "the client speaks TLS (does its security.protocol match the listener?)" in caplog.text
+
+
+def test_oldest_client_that_shakes_no_hands_makes_room(caplog: pytest.LogCaptureFixture) -> None:
+    @in_trio
+    async def test() -> None:
+        async with tls_served(barnabas_unauthenticated_connections_max="2") as server:
+            ready = await server.secure()
+            assert await answer(ready) == b"echo 1"
+            silent = [(await server.client()).stream for _ in range(3)]
+            assert await silent[0].receive_some() == b""
+            await trio.testing.wait_all_tasks_blocked()
+            assert len(server.transport.connections) == 3
+            assert await answer(ready) == b"echo 1"
+
+    test()
+    assert "reason=barnabas.unauthenticated.connections.max" in caplog.text
+
+
+def test_failed_handshakes_of_an_address_are_one_line(caplog: pytest.LogCaptureFixture) -> None:
+    @in_trio
+    async def test() -> None:
+        async with tls_served() as server:
+            for _ in range(20):
+                stream = (await server.client()).stream
+                await stream.send_all(b"GET / HTTP/1.0\r\n\r\n")
+                with suppress(trio.BrokenResourceError):
+                    while await stream.receive_some():
+                        pass
+            assert server.tls.failures.count == 20
+
+    test()
+    assert 1 <= caplog.text.count("TLS handshake failed") < 20
+
+
+def test_handshakes_at_once_leave_turns_of_the_loop_to_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    steps: list[int] = [0]
+    shake = ssl.SSLObject.do_handshake
+
+    def counted(end: ssl.SSLObject) -> None:
+        if end.server_side:
+            steps[-1] += 1
+        shake(end)
+
+    class Turns(trio.abc.Instrument):
+        def before_io_wait(self, timeout: float) -> None:
+            steps.append(0)
+
+    monkeypatch.setattr(ssl.SSLObject, "do_handshake", counted)
+
+    @in_trio
+    async def test() -> None:
+        async with tls_served() as server:
+            trio.lowlevel.add_instrument(Turns())
+            clients = [await server.secure() for _ in range(40)]
+            async with trio.open_nursery() as nursery:
+                for client in clients:
+                    nursery.start_soon(answer, client)
+
+    test()
+    assert sum(steps) >= 80
+    assert max(steps) <= 4
 
 
 @pytest.mark.parametrize(

@@ -38,6 +38,8 @@ logger = logging.getLogger(__name__)
 
 _BACKLOG = 1024
 _KEEP_ALIVE_S = 75.0
+# As long as a node's clients have (barnabas.authentication.timeout.ms).
+_HANDSHAKE_S = 30.0
 _REQUESTS_OF_A_CONNECTION = 1_000_000_000
 _GRACE_S = 3.0
 
@@ -164,6 +166,7 @@ def _hypercorn_config(tls: HttpTls | None) -> "Config":
 
     config = Config()
     config.backlog = _BACKLOG
+    config.ssl_handshake_timeout = _HANDSHAKE_S
     config.keep_alive_timeout = _KEEP_ALIVE_S
     config.keep_alive_max_requests = _REQUESTS_OF_A_CONNECTION
     config.graceful_timeout = _GRACE_S

@@ -10,6 +10,7 @@ import socket
 import ssl
 from typing import Final, cast
 
+import trio
 from trio.lowlevel import checkpoint, notify_closing, wait_readable, wait_writable
 
 from barnabas.sockets.file_ranges import BYTES_TYPES, SLICE_BYTES, Part, ReadAhead, is_cached
@@ -48,14 +49,18 @@ class TlsStream:
         """The certificate that the peer showed, in DER."""
         return self._ssl.getpeercert(binary_form=True)
 
-    async def handshake(self) -> None:
-        """Agree on keys with the peer.
+    async def handshake(self, turns: trio.CapacityLimiter | None = None) -> None:
+        """Agree on keys with the peer; `turns` limits the handshakes that compute in one turn.
 
         Raises ssl.SSLError when that fails, and OSError when the connection ends.
         """
         while True:
             try:
-                self._ssl.do_handshake()
+                if turns is None:
+                    self._ssl.do_handshake()
+                else:
+                    async with turns:
+                        self._ssl.do_handshake()
             except ssl.SSLWantReadError:
                 await self._flush()
                 await self._receive_records()

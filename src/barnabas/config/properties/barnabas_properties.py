@@ -47,8 +47,8 @@ PROPERTIES: tuple[P, ...] = (
       "nodes of one machine by it.",
       internal=True, has_effect=True),
     P("barnabas.unauthenticated.connections.max", INT, 1000, LOW,
-      "Connections of a SASL listener that may be unauthenticated at a time; a further one closes "
-      "the oldest of them.",
+      "Connections of a listener with TLS or SASL that may be unauthenticated at a time; a further "
+      "one closes the oldest of them.",
       validator=Range(1), has_effect=True),
     P("barnabas.open.files.max", INT, 0, LOW,
       "Files that the logs keep open at once; 0 takes what the system's limit leaves.",

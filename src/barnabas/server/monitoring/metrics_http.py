@@ -3,7 +3,7 @@
 `/livez` answers 200 as long as the node's loop runs, also while it waits for a quorum. `/readyz`
 (and `/healthz`) answers 200 while the node serves clients: a broker must be unfenced.
 h11 reads the requests and writes the responses. The endpoint takes GET and HEAD, one request per
-connection, within a few seconds and 8 KiB.
+connection, within a few seconds and 8 KiB, on a limited number of connections at a time.
 """
 
 import json
@@ -28,6 +28,7 @@ logger = logging.getLogger(__name__)
 
 _REQUEST_BYTES_MAX: Final = 8192
 _REQUEST_TIMEOUT_S: Final = 5.0
+_CONNECTIONS_MAX: Final = 100
 _RECEIVE_BYTES: Final = 4096
 _TEXT: Final = "text/plain; charset=utf-8"
 _BEFORE_GROUP, _AFTER_GROUP = "/groups/", "/rebalances"
@@ -92,7 +93,23 @@ async def serve_http(
     bound = listeners[0].socket.getsockname()[1]
     logger.info("serving metrics url=http://%s:%d/metrics", host, bound)
     task_status.started(bound)
-    await trio.serve_listeners(partial(_serve_connection, pages), listeners)
+    slots = trio.CapacityLimiter(_CONNECTIONS_MAX)
+    await trio.serve_listeners(partial(_serve_in_slot, pages, slots), listeners)
+
+
+async def _serve_in_slot(
+    pages: NodePages, slots: trio.CapacityLimiter, stream: trio.SocketStream
+) -> None:
+    """Serve a connection; close it at once when there are too many."""
+    try:
+        slots.acquire_on_behalf_of_nowait(stream)
+    except trio.WouldBlock:
+        await trio.aclose_forcefully(stream)
+        return
+    try:
+        await _serve_connection(pages, stream)
+    finally:
+        slots.release_on_behalf_of(stream)
 
 
 async def _serve_connection(pages: NodePages, stream: trio.SocketStream) -> None:

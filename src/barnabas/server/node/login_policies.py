@@ -15,6 +15,7 @@ from barnabas.security.sasl.sasl_mechanism import StartExchange
 from barnabas.security.sasl.sasl_settings import SaslListener, TokenSettings, sasl_listeners
 from barnabas.security.sasl.scram_mechanism import ScramExchange
 from barnabas.server.transport.login import LoginPolicy
+from barnabas.server.transport.waiting_clients import WaitingClients
 
 if TYPE_CHECKING:
     from barnabas.cluster.metadata.scram_credentials import ScramCredential
@@ -41,7 +42,7 @@ def login_policies(node: "Node") -> dict[str, LoginPolicy]:
             receive_bytes_max=config.get_int("sasl.server.max.receive.size"),
             failure_delay_s=config.get_int("connection.failed.authentication.delay.ms") / 1000,
             deadline_s=config.get_int("barnabas.authentication.timeout.ms") / 1000,
-            unauthenticated_max=config.get_int("barnabas.unauthenticated.connections.max"),
+            waiting=WaitingClients(config.get_int("barnabas.unauthenticated.connections.max")),
         )
     return policies
 

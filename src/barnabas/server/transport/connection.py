@@ -22,6 +22,7 @@ from barnabas.security.principals import ANONYMOUS, USER, Principal
 from barnabas.server.api.context import AnyContext, Deferred
 from barnabas.server.api.dispatch import Dispatcher
 from barnabas.server.transport.frame_splitter import FrameReader
+from barnabas.server.transport.waiting_clients import OpeningError
 from barnabas.sockets.byte_stream import ByteStream
 from barnabas.sockets.file_ranges import inlined
 
@@ -165,6 +166,8 @@ class Connection:
                 if self._openings:
                     await self._open()
                 await self._serve()
+        except OpeningError as error:
+            error.failures.refused(self.client_host, self.listener_name, str(error))
         except ProtocolError as error:
             self._log_closed(error)
         except OSError as error:

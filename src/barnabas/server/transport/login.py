@@ -4,8 +4,6 @@
 ended closes the connection at the next request that does not authenticate again (KIP-368).
 """
 
-import logging
-from collections import OrderedDict
 from collections.abc import Callable
 from math import inf
 from struct import Struct
@@ -24,45 +22,13 @@ from barnabas.security.sasl.sasl_authenticator import (
     Session,
 )
 from barnabas.server.api.context import AnyContext
+from barnabas.server.transport.waiting_clients import FailureLog, WaitingClients, log_limit
 
 if TYPE_CHECKING:
     from barnabas.server.transport.connection import Connection
 
-logger = logging.getLogger(__name__)
-
 _API_KEY: Final = Struct(">h")
 _REAUTHENTICATION_INTERVAL_S: Final = 1.0
-_REASON_CHARACTERS_MAX: Final = 256
-_FAILURE_LOG_INTERVAL_S: Final = 1.0
-_FAILURE_HOSTS_MAX: Final = 1024
-
-
-def _no_connections() -> "dict[Connection, None]":
-    return {}
-
-
-class FailureLog:
-    """Logs failed authentications: at most one line a second for each address."""
-
-    def __init__(self) -> None:
-        self._logged_at_s: OrderedDict[str, float] = OrderedDict()
-        self.count = 0
-
-    def failed(self, host: str, listener: str, reason: str) -> None:
-        """Count a failure and log it; the reason may contain texts of the client."""
-        self.count += 1
-        now_s = monotonic()
-        if now_s - self._logged_at_s.pop(host, -inf) < _FAILURE_LOG_INTERVAL_S:
-            return
-        self._logged_at_s[host] = now_s
-        while len(self._logged_at_s) > _FAILURE_HOSTS_MAX:
-            self._logged_at_s.popitem(last=False)
-        logger.info(
-            "authentication failed host=%s listener=%s reason=%s",
-            host,
-            listener,
-            ascii(reason)[1:-1][:_REASON_CHARACTERS_MAX],
-        )
 
 
 @attrs.frozen
@@ -79,11 +45,9 @@ class LoginPolicy:
     failure_delay_s: float
     deadline_s: float
     """The time from accepting a connection to the end of its authentication."""
-    unauthenticated_max: int
-    """The number of connections of the listener that may be unauthenticated at a time."""
+    waiting: WaitingClients
+    """The connections of the listener whose clients have not authenticated yet."""
     failures: FailureLog = attrs.field(factory=FailureLog)
-    unauthenticated: "dict[Connection, None]" = attrs.field(factory=_no_connections)
-    """The connections whose clients have not authenticated yet, oldest first."""
 
     def login(self) -> "Login":
         """Return the authentication of a new connection."""
@@ -104,30 +68,14 @@ class Login:
 
     def begin(self, connection: "Connection") -> None:
         """Start the deadline of a connection; close the oldest one when there are too many."""
-        waiting = self.policy.unauthenticated
-        if len(waiting) >= self.policy.unauthenticated_max:
-            oldest = next(iter(waiting))
-            del waiting[oldest]
-            self._log_limit(oldest, "barnabas.unauthenticated.connections.max")
-            oldest.scope.cancel()
-        waiting[connection] = None
+        self.policy.waiting.add(connection)
         connection.scope.deadline = trio.current_time() + self.policy.deadline_s
 
     def end(self, connection: "Connection") -> None:
         """Forget a connection that has closed."""
-        if connection not in self.policy.unauthenticated:
-            return
-        del self.policy.unauthenticated[connection]
-        if trio.current_time() >= connection.scope.deadline:
-            self._log_limit(connection, "barnabas.authentication.timeout.ms")
-
-    def _log_limit(self, connection: "Connection", name: str) -> None:
-        logger.info(
-            "closing unauthenticated connection host=%s listener=%s reason=%s",
-            connection.client_host,
-            connection.listener_name,
-            name,
-        )
+        was_waiting = self.policy.waiting.remove(connection)
+        if was_waiting and trio.current_time() >= connection.scope.deadline:
+            log_limit(connection, "barnabas.authentication.timeout.ms")
 
     def takes(self, frame: bytes | bytearray) -> bool:
         """Return True when a frame belongs to the authentication.
@@ -181,7 +129,7 @@ class Login:
         self._expires_at_s = inf
         if session is not None and session.lifetime_ms is not None:
             self._expires_at_s = monotonic() + session.lifetime_ms / 1000
-        self.policy.unauthenticated.pop(connection, None)
+        self.policy.waiting.remove(connection)
         connection.scope.deadline = inf
 
     async def _fail(self, connection: "Connection", frame: bytearray, step: Fail) -> None:

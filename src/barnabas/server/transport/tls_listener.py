@@ -6,14 +6,21 @@ import ssl
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
+import trio
+
 from barnabas.config import ConfigError, NodeConfig
 from barnabas.config.listener_values import listener_property
-from barnabas.protocol.errors import ProtocolError
 from barnabas.security.certificates import read_certificate
 from barnabas.security.distinguished_names import distinguished_name
 from barnabas.security.principal_mapping import NoRuleMatchesError
 from barnabas.security.principals import ANONYMOUS, USER, Principal
 from barnabas.server.transport.tls_settings import RELOADED, TlsSettings, load_tls
+from barnabas.server.transport.waiting_clients import (
+    FailureLog,
+    OpeningError,
+    WaitingClients,
+    printable,
+)
 from barnabas.sockets.file_ranges import ReadAhead
 from barnabas.sockets.tls_stream import RECEIVE_BYTES, TlsStream
 
@@ -23,6 +30,9 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _WARN_BEFORE_END: Final = timedelta(days=30)
+# A turn of the loop makes so many steps of handshakes, each of which may sign: the clients of the
+# node do not wait for all that begin at once.
+_STEPS_OF_A_TURN: Final = 4
 # What OpenSSL says when the first bytes are not a TLS record.
 _NOT_TLS: Final = frozenset({"WRONG_VERSION_NUMBER", "HTTP_REQUEST", "HTTPS_PROXY_REQUEST"})
 
@@ -35,6 +45,9 @@ class TlsListener:
         self._listener = listener
         self._settings = load_tls(config, listener)
         self._scratch = memoryview(bytearray(RECEIVE_BYTES))
+        self._waiting = WaitingClients(config.get_int("barnabas.unauthenticated.connections.max"))
+        self._turns = trio.CapacityLimiter(_STEPS_OF_A_TURN)
+        self.failures = FailureLog()
         self.failed_reloads = 0
         self.reloaded_by = tuple(listener_property(listener, name) for name in RELOADED)
         left = self._settings.certificate.not_after - datetime.now(UTC)
@@ -53,29 +66,37 @@ class TlsListener:
     async def open(self, connection: "Connection") -> None:
         """Shake hands, and take the client's principal from its certificate.
 
-        Raises ProtocolError when that fails, and OSError when the connection ends.
+        Raises OpeningError when that fails, and OSError when the connection ends.
         """
+        if connection.login is not None:  # SASL decides who the client is, and counts it
+            await self._shake_hands(connection)
+            return
+        with self._waiting.having(connection):
+            der = await self._shake_hands(connection)
+            connection.principal = ANONYMOUS if der is None else self._principal(der)
+
+    async def _shake_hands(self, connection: "Connection") -> bytes | None:
+        """Return the certificate that the client shows, in DER. Raises as `open`."""
         stream = connection.stream
         if not isinstance(stream, TlsStream):
             raise TypeError("a connection of a listener with TLS has a plain stream")
-        mapping = self._settings.mapping
         try:
-            await stream.handshake()
+            await stream.handshake(self._turns)
         except ssl.SSLError as error:
-            raise ProtocolError(f"TLS handshake failed: {_reason(error)}") from None
-        if connection.login is not None:
-            return  # SASL decides who the client is
-        der = stream.peer_certificate
-        if der is None:
-            connection.principal = ANONYMOUS
-            return
+            raise OpeningError(f"TLS handshake failed: {_reason(error)}", self.failures) from None
+        return stream.peer_certificate
+
+    def _principal(self, der: bytes) -> Principal:
+        """Return the principal of a client's certificate. Raises OpeningError."""
         try:
-            name = mapping.name(distinguished_name(read_certificate(der).subject))
+            subject = distinguished_name(read_certificate(der).subject)
+            return Principal(USER, self._settings.mapping.name(subject))
         except NoRuleMatchesError as error:
-            raise ProtocolError(str(error)) from None
+            raise OpeningError(printable(str(error)), self.failures) from None
         except ValueError as error:
-            raise ProtocolError(f"the client's certificate cannot be read: {error}") from None
-        connection.principal = Principal(USER, name)
+            raise OpeningError(
+                f"the client's certificate cannot be read: {error}", self.failures
+            ) from None
 
     def reload(self, config: NodeConfig) -> None:
         """Read the stores again, for new connections; the old settings stay when that fails."""
