@@ -83,6 +83,15 @@ def test_alter_configs_unchanged_value_writes_no_record(cluster: Cluster) -> Non
     assert cluster.controller.next_offset == before
 
 
+def test_alter_configs_unchanged_value_of_a_broker_is_written_again(cluster: Cluster) -> None:
+    """A broker reads the files that its properties name again (KAFKA-14136)."""
+    setting = ("max.connections", "5", SET)
+    for _ in range(2):
+        before = cluster.controller.next_offset
+        assert alter(cluster, RESOURCE_BROKER, "1", setting)[0] == 0
+        assert cluster.controller.next_offset > before
+
+
 def test_alter_configs_unknown_resource_is_refused(cluster: Cluster) -> None:
     setting = ("retention.ms", "5", SET)
     answer = alter(cluster, RESOURCE_TOPIC, "none", setting)

@@ -155,8 +155,8 @@ def test_listener_with_sasl_between_nodes_stops_the_start() -> None:
 
 
 def test_property_of_one_listener_is_one_warning_line() -> None:
-    (line,) = NodeConfig.load(None, {"listener.name.plaintext.max.connections": "5"}).warnings
-    assert line.startswith("listener.name.plaintext.max.connections has no effect")
+    (line,) = NodeConfig.load(None, {"listener.name.plaintext.num.network.threads": "5"}).warnings
+    assert line.startswith("listener.name.plaintext.num.network.threads has no effect")
 
 
 def test_kafkas_own_single_node_file_starts_without_a_warning(tmp_path: Path) -> None:
@@ -194,7 +194,7 @@ def test_property_that_needs_a_restart_cannot_be_changed(name: str) -> None:
     ("name", "value"),
     [
         ("listener.name.ssl.ssl.client.auth", "required"),
-        ("listener.name.plaintext.max.connections", "5"),
+        ("listener.name.plaintext.num.network.threads", "5"),
         ("sasl.enabled.mechanisms", "PLAIN"),
     ],
 )

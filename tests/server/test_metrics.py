@@ -4,6 +4,7 @@ import json
 import logging
 import sys
 from collections.abc import Awaitable, Callable
+from datetime import timedelta
 from types import SimpleNamespace
 from typing import Any
 
@@ -18,6 +19,7 @@ from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.server.monitoring import metrics_http
 from barnabas.server.monitoring.metrics import Metrics
 from barnabas.server.monitoring.metrics_http import NodePages, serve_http
+from barnabas.server.monitoring.security_metrics import security_families
 from barnabas.server.quorum.election_times import ElectionTimes
 from barnabas.server.storage.log_cleaner import LogCleaner
 from barnabas.server.storage.scrubber import Scrubber
@@ -41,7 +43,7 @@ def fake_node() -> Any:
     node = SimpleNamespace(
         ready=True,
         dispatchers={"broker": SimpleNamespace(routes={1: route}, listener="broker")},
-        transport=SimpleNamespace(connections={1, 2}, accepted=7, refused=0),
+        transport=SimpleNamespace(connections={1, 2}, accepted=7, refused=0, logins={}),
         image=SimpleNamespace(topics_by_name={"t": topic}, offset=42, brokers={}),
         disk=SimpleNamespace(fsyncs=3),
         logs=SimpleNamespace(volumes=[]),
@@ -57,6 +59,7 @@ def fake_node() -> Any:
         ),
         transactions=SimpleNamespace(TOPIC="__transaction_state", failures=0),
     )
+    node.listeners = []
     node.quorum = fake_quorum(node.image)
     node.channel = SimpleNamespace(silences=4)
     node.disputed_brokers = lambda: frozenset({2})
@@ -312,3 +315,29 @@ async def test_http_endpoint_closes_connections_above_its_limit_at_once() -> Non
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(metrics_http, "_CONNECTIONS_MAX", 2)
         await with_endpoint(fake_node(), ask)
+
+
+def test_listeners_with_tls_and_sasl_have_metrics() -> None:
+    tls = SimpleNamespace(
+        certificate_left=timedelta(days=12, hours=12),
+        failed_reloads=2,
+        failures=SimpleNamespace(count=3),
+    )
+    listeners: Any = [SimpleNamespace(name="A", tls=None), SimpleNamespace(name="B", tls=tls)]
+    logins: Any = {
+        name: SimpleNamespace(failures=SimpleNamespace(count=count))
+        for name, count in (("B", 4), ("C", 5))
+    }
+    found = {
+        (sample.name, sample.labels["listener"]): sample.value
+        for family in security_families(listeners, logins)
+        for sample in family.samples
+    }
+    failures = "barnabas_authentication_failures_total"
+    assert found == {
+        ("barnabas_certificate_remaining_days", "B"): 12.5,
+        ("barnabas_tls_failed_renewals_total", "B"): 2,
+        (failures, "B"): 7,
+        (failures, "C"): 5,
+    }
+    assert list(security_families(listeners[:1], {})) == []

@@ -6,6 +6,7 @@ import ssl
 import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -566,3 +567,34 @@ def test_renewed_certificate_of_another_subject_is_refused(files: Files) -> None
     tls.reload(config)
     assert served_certificate(tls) == ["localhost"]
     assert tls.failed_reloads == 1
+
+
+def test_replaced_file_is_read_when_the_node_is_touched(files: Files) -> None:
+    config = files.config(ssl_allow_dn_changes="true")
+    tls = TlsListener(config, "SSL")
+    before = tls._settings
+    tls.reload_changed_files(config)
+    assert tls._settings is before
+    files.write_node("localhost", "node.example")
+    os.utime(files.node, ns=(0, 0))
+    tls.reload_changed_files(config)
+    assert served_certificate(tls) == ["localhost", "node.example"]
+
+
+def test_certificate_that_ends_soon_is_a_warning_each_day(
+    files: Files, caplog: pytest.LogCaptureFixture
+) -> None:
+    ends = datetime.now(UTC) + timedelta(days=10, minutes=30)
+    leaf = CA.issue_cert("localhost", not_after=ends)
+    leaf.private_key_and_cert_chain_pem.write_to_path(files.node)
+    tls = TlsListener(files.config(), "SSL")
+    assert tls.certificate_left.days == 10
+    caplog.clear()
+
+    async def three_days() -> None:
+        with trio.move_on_after(3.5 * 86_400):
+            await tls.warn_daily()
+
+    trio.run(three_days, clock=trio.testing.MockClock(autojump_threshold=0))
+    warnings = [record.getMessage() for record in caplog.records]
+    assert warnings == ["the certificate ends soon listener=SSL days=10"] * 3

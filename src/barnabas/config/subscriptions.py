@@ -31,6 +31,7 @@ class ConfigSubscriptions:
     def __init__(self, config: NodeConfig) -> None:
         self.current = config
         self._subscriptions: list[_Subscription] = []
+        self._touch_observers: list[Callable[[NodeConfig], None]] = []
 
     def subscribe(self, names: Iterable[str], observer: Callable[[NodeConfig], None]) -> None:
         """Call `observer` whenever the value of one of these properties changes.
@@ -46,6 +47,15 @@ class ConfigSubscriptions:
     def unsubscribe(self, observer: Callable[[NodeConfig], None]) -> None:
         """Remove an observer; do nothing when it is not subscribed."""
         self._subscriptions = [kept for kept in self._subscriptions if kept.observer != observer]
+
+    def when_touched(self, observer: Callable[[NodeConfig], None]) -> None:
+        """Call `observer` when this broker's own properties are set, also to the same values."""
+        self._touch_observers.append(observer)
+
+    def touch(self) -> None:
+        """Call the observers of `when_touched`."""
+        for observer in self._touch_observers:
+            observer(self.current)
 
     def publish(self, config: NodeConfig) -> None:
         """Replace the current configuration and call the observers of what changed.

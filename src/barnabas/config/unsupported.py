@@ -47,6 +47,9 @@ def warnings_of(config: NodeConfig, given: Collection[str]) -> Iterator[str]:
         elif _is_of_tls(name):
             if not _has_tls(config, name):
                 yield f"{name} has no effect: no listener that it belongs to has TLS"
+        elif _is_of_connections(name):
+            if not _belongs(name, config.listeners):
+                yield f"{name} has no effect: there is no listener of this name"
         elif name.startswith(_LISTENER_PREFIX):
             yield f"{name} has no effect: this property of one listener is not supported"
         elif not row.has_effect:
@@ -59,7 +62,9 @@ def refuse_change(name: str, row: Property) -> None:
         reason = "it is applied at start-up only; set it in the configuration file and restart"
     elif row.unsupported:
         reason = row.unsupported
-    elif name.startswith(_LISTENER_PREFIX) and not (_is_of_tls(name) and row.has_effect):
+    elif name.startswith(_LISTENER_PREFIX) and not (
+        row.has_effect and (_is_of_tls(name) or _is_of_connections(name))
+    ):
         reason = "this property of one listener is not supported"
     else:
         return
@@ -94,6 +99,11 @@ def _is_of_tls(name: str) -> bool:
     return name.startswith("ssl.") or (
         name.startswith(_LISTENER_PREFIX) and name.split(".", 3)[-1].startswith("ssl.")
     )
+
+
+def _is_of_connections(name: str) -> bool:
+    """True for the number of connections of one listener."""
+    return name.startswith(_LISTENER_PREFIX) and name.split(".", 3)[-1] == "max.connections"
 
 
 def _has_tls(config: NodeConfig, name: str) -> bool:

@@ -122,6 +122,29 @@ def test_connection_above_the_limit_waits_until_another_ends() -> None:
         assert waiting.is_served()
 
 
+def test_connection_above_the_limit_of_its_listener_waits_until_the_limit_rises() -> None:
+    name = "listener.name.tight.max.connections"
+    config = {
+        "listeners": "PLAINTEXT://127.0.0.1:0,TIGHT://127.0.0.1:0,CONTROLLER://127.0.0.1:0",
+        "listener.security.protocol.map": (
+            "PLAINTEXT:PLAINTEXT,TIGHT:PLAINTEXT,CONTROLLER:PLAINTEXT"
+        ),
+        name: "1",
+    }
+    with node_with(config) as (node, wire):
+        assert node.server is not None
+        assert name not in "".join(node.server.config.warnings)
+        port = node.server.bound_port("TIGHT")
+        first, waiting = Wire(port), Wire(port, timeout=0.2)
+        assert first.is_served()
+        with pytest.raises(TimeoutError):
+            waiting.is_served()
+        assert Wire(node.port).is_served()
+        assert alter(wire, name, "2") == 0
+        waiting.socket.settimeout(60)
+        assert waiting.is_served()
+
+
 @observes(
     "max.connections", "max.connections.per.ip", "max.connections.per.ip.overrides", dynamic=True
 )

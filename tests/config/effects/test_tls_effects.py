@@ -178,15 +178,27 @@ def test_stores_in_files_are_replaced_on_a_running_node(tmp_path: Path) -> None:
         assert node.server is not None
         tls = node.server.listeners[1].tls
         assert tls is not None
-        eventually(lambda: tls.failed_reloads == 1)
+        assert eventually(lambda: tls.failed_reloads == 1)
         assert shown(node)[0] == first_certificate(NODE)
         assert is_accepted(node)
     with tls_node(
         **start, **{name.replace(".", "_"): text for name, text in ANY_NAMES.items()}
     ) as node:
         alter_listener(node, **store)
-        eventually(lambda: shown(node)[0] == expected)
+        assert eventually(lambda: shown(node)[0] == expected)
         assert not is_accepted(node)  # its authority is not in the new trust store
+
+
+def test_store_that_was_replaced_is_read_when_its_path_is_set_again(tmp_path: Path) -> None:
+    store = tmp_path / "node.pem"
+    store.write_text(NODE)
+    start = {"ssl_keystore_type": "PEM", "ssl_keystore_location": str(store)}
+    with tls_node(**start, ssl_allow_dn_changes="true") as node:
+        alter_listener(node, ssl_keystore_location=str(store))
+        assert shown(node)[0] == first_certificate(NODE)
+        store.write_text(RENEWED)
+        alter_listener(node, ssl_keystore_location=str(store))
+        assert eventually(lambda: shown(node)[0] == first_certificate(RENEWED))
 
 
 @observes(
@@ -219,5 +231,5 @@ def test_stores_in_properties_are_replaced_on_a_running_node() -> None:
             ssl_key_password="key-secret",
             ssl_truststore_certificates=CA.cert_pem.bytes().decode(),
         )
-        eventually(lambda: shown(node)[0] == first_certificate(RENEWED))
+        assert eventually(lambda: shown(node)[0] == first_certificate(RENEWED))
         assert is_accepted(node)

@@ -121,7 +121,8 @@ def _alter(
         records += [
             ConfigRecord(resource_type=key[0], resource_name=key[1], name=name, value=value)
             for name, value in changes.items()
-            if current.get(name) != value
+            # A broker reads its key stores again also when their path is the same (KAFKA-14136).
+            if current.get(name) != value or key[0] == RESOURCE_BROKER
         ]
     return [*records, *_cleared_elrs(context.image, records)], answers
 

@@ -7,6 +7,8 @@ state of the parts. prometheus-client is imported with the first read.
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Protocol
 
+from barnabas.server.monitoring.security_metrics import security_families
+
 if TYPE_CHECKING:
     from barnabas.cluster.metadata.image import MetadataImage
     from barnabas.cluster.replication import ReplicaManager
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
     from barnabas.server.storage.background_tasks import BackgroundTasks
     from barnabas.server.storage.disk_threads import DiskThreads
     from barnabas.server.storage.record_worker import RecordWorker
-    from barnabas.server.transport.acceptor import Transport
+    from barnabas.server.transport.acceptor import Listener, Transport
 
 
 class MeteredParts(Protocol):
@@ -29,6 +31,7 @@ class MeteredParts(Protocol):
 
     dispatchers: "dict[ListenerKind, Dispatcher]"
     transport: "Transport"
+    listeners: "list[Listener]"
     quorum: "Quorum"
     channel: "QuorumControllerChannel"
     logs: "LogManager"
@@ -92,6 +95,7 @@ class Metrics:
         """Yield the metric families, as prometheus-client expects."""
         yield from self._requests()
         yield from self._connections()
+        yield from security_families(self._parts.listeners, self._parts.transport.logins)
         yield from self._state()
         yield from self._quorum()
         if self._is_broker:

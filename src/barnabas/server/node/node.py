@@ -29,7 +29,7 @@ from barnabas.server.node.endpoints import registered
 from barnabas.server.node.machine import Machine
 from barnabas.server.node_failures import DisksLostError
 from barnabas.server.replication.commit_wait import CommitWaits
-from barnabas.server.transport.acceptor import DYNAMIC_LIMITS, Limits, Listener
+from barnabas.server.transport.acceptor import Limits, Listener, dynamic_limits
 
 if TYPE_CHECKING:
     from barnabas.cluster.metadata.image import MetadataImage
@@ -102,7 +102,7 @@ class Node:
             Limits.of(config), self.disk, self._login_policies()
         )
         self.settings.subscribe(
-            DYNAMIC_LIMITS, lambda config: self.transport.update_limits(Limits.of(config))
+            dynamic_limits(config), lambda config: self.transport.update_limits(Limits.of(config))
         )
         self.authorizer: StandardAuthorizer | None = None
         if config.get("authorizer.class.name"):
@@ -217,6 +217,7 @@ class Node:
             self.listeners.append(listener)
             if listener.tls is not None:
                 self.settings.subscribe(listener.tls.reloaded_by, listener.tls.reload)
+                self.settings.when_touched(listener.tls.reload_changed_files)
 
     async def _start_coordinators(self, nursery: tasks.Nursery) -> None:
         """Start what a broker serves in addition to its replicas, and accept its clients."""

@@ -403,6 +403,8 @@ class Quorum:
     def _follow_configuration(self, image: MetadataImage, delta: MetadataDelta) -> None:
         if any(kind == RESOURCE_BROKER for kind, _ in delta.configs):
             self._configure_node(image)
+        if (RESOURCE_BROKER, str(self._setup.node_id)) in delta.configs:
+            self._setup.settings.touch()
 
     def _configure_node(self, image: MetadataImage) -> None:
         """Apply the dynamic configuration of this broker."""

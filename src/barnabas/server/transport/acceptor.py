@@ -19,6 +19,7 @@ from trio.lowlevel import wait_readable
 
 from barnabas.config import Listener as Endpoint
 from barnabas.config import NodeConfig
+from barnabas.config.listener_values import listener_property
 from barnabas.server.api.dispatch import Dispatcher
 from barnabas.server.api.registry import ListenerKind
 from barnabas.server.node_failures import StartupError
@@ -47,10 +48,14 @@ _IDLE_CHECKS_PER_TIMEOUT = 20
 _BACKLOG_MIN = 1024
 # The interval of the warning that connections wait.
 _WAIT_WARNING_INTERVAL_S = 10
+_CONNECTIONS_MAX = "max.connections"
 
 
-# Properties whose changes are applied while the node runs.
-DYNAMIC_LIMITS = ("max.connections", "max.connections.per.ip", "max.connections.per.ip.overrides")
+def dynamic_limits(config: NodeConfig) -> tuple[str, ...]:
+    """Return the properties of limits whose changes are applied while the node runs."""
+    overrides = "max.connections.per.ip.overrides"
+    own = (listener_property(each.name, _CONNECTIONS_MAX) for each in config.listeners)
+    return (_CONNECTIONS_MAX, "max.connections.per.ip", overrides, *own)
 
 
 @attrs.frozen(kw_only=True)
@@ -61,6 +66,8 @@ class Limits:
     idle_ms_max: int
     authentication_ms_max: int
     connections_max: int
+    listener_connections_max: Mapping[str, int] = attrs.field(factory=dict[str, int])
+    """The limits of listeners that have one of their own."""
     connections_per_ip_max: int
     connections_per_ip_overrides: dict[str, int]
     send_buffer_bytes: int
@@ -72,12 +79,18 @@ class Limits:
         """Return the limits that a node's configuration sets."""
         overrides = config.get("max.connections.per.ip.overrides") or ""
         room = connections_room()
+        own = {
+            each.name: listener_property(each.name, _CONNECTIONS_MAX) for each in config.listeners
+        }
         pairs = (text.rpartition(":") for text in overrides.split(",") if text.strip())
         return cls(
             request_bytes_max=config.get_int("socket.request.max.bytes"),
             idle_ms_max=config.get_int("connections.max.idle.ms"),
             authentication_ms_max=config.get_int("barnabas.authentication.timeout.ms"),
-            connections_max=min(config.get_int("max.connections"), room or maxsize),
+            connections_max=min(config.get_int(_CONNECTIONS_MAX), room or maxsize),
+            listener_connections_max={
+                name: config.get_int(key) for name, key in own.items() if config.is_set(key)
+            },
             connections_per_ip_max=config.get_int("max.connections.per.ip"),
             connections_per_ip_overrides={host.strip(): int(count) for host, _, count in pairs},
             send_buffer_bytes=config.get_int("socket.send.buffer.bytes"),
@@ -182,6 +195,7 @@ class Transport:
         self.accepted = 0
         self.refused = 0
         self._by_ip: Counter[str] = Counter()
+        self._by_listener: Counter[str] = Counter()
         self._peers = PeerWatch()
         self._slot_free = trio.Event()
         self._next_wait_warning_s = 0.0
@@ -244,6 +258,8 @@ class Transport:
         self.listen(listeners)
         for listener in listeners:
             self._acceptors.start_soon(self._accept, listener)
+            if listener.tls is not None:
+                self._acceptors.start_soon(listener.tls.warn_daily)
 
     async def stop(self, grace_s: float) -> None:
         """Stop accepting, answer requests in flight for at most `grace_s`, and close all
@@ -270,7 +286,7 @@ class Transport:
 
     async def _accept_some(self, listener: Listener, sock: socket.socket) -> None:
         for _ in range(_ACCEPTED_MAX):
-            while len(self.connections) >= self.limits.connections_max:
+            while self._is_full(listener):
                 # As in Kafka, the next connection waits in the backlog until another one closes.
                 self._warn_of_waiting(listener)
                 if self._slot_free.is_set():  # otherwise other listeners wait for it
@@ -293,6 +309,15 @@ class Transport:
                 await trio.sleep(_NO_DESCRIPTORS_PAUSE_S)
                 return
             self._admit(listener, client, address[0])
+
+    def _is_full(self, listener: Listener) -> bool:
+        """Return True when the next connection of a listener has to wait."""
+        limits = self.limits
+        own_max = limits.listener_connections_max.get(listener.name, maxsize)
+        return (
+            len(self.connections) >= limits.connections_max
+            or self._by_listener[listener.name] >= own_max
+        )
 
     def _warn_of_waiting(self, listener: Listener) -> None:
         if monotonic() < self._next_wait_warning_s:
@@ -322,6 +347,7 @@ class Transport:
         connection = Connection(self, listener, client, host)
         self.connections.add(connection)
         self._by_ip[host] += 1
+        self._by_listener[listener.name] += 1
         self.accepted += 1
         if connection.login is not None:
             connection.login.begin(connection)
@@ -333,6 +359,7 @@ class Transport:
         if connection.login is not None:
             connection.login.end(connection)
         self.connections.discard(connection)
+        self._by_listener[connection.listener_name] -= 1
         self._by_ip[connection.client_host] -= 1
         if not self._by_ip[connection.client_host]:
             del self._by_ip[connection.client_host]

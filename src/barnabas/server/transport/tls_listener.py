@@ -1,6 +1,7 @@
 """TLS on one listener: handshakes, the principals of certificates, and renewed certificates."""
 
 import logging
+import os
 import socket
 import ssl
 from datetime import UTC, datetime, timedelta
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 import trio
 
 from barnabas.config import ConfigError, NodeConfig
-from barnabas.config.listener_values import listener_property
+from barnabas.config.listener_values import listener_property, listener_value
 from barnabas.security.certificates import read_certificate
 from barnabas.security.distinguished_names import distinguished_name
 from barnabas.security.principal_mapping import NoRuleMatchesError
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _WARN_BEFORE_END: Final = timedelta(days=30)
+_DAY_S: Final = 86_400
 # A turn of the loop makes so many steps of handshakes, each of which may sign: the clients of the
 # node do not wait for all that begin at once.
 _STEPS_OF_A_TURN: Final = 4
@@ -43,6 +45,7 @@ class TlsListener:
     def __init__(self, config: NodeConfig, listener: str) -> None:
         """Load the settings. Raises ConfigError when they cannot be used."""
         self._listener = listener
+        self._files = _file_states(config, listener)
         self._settings = load_tls(config, listener)
         self._scratch = memoryview(bytearray(RECEIVE_BYTES))
         self._waiting = WaitingClients(config.get_int("barnabas.unauthenticated.connections.max"))
@@ -50,14 +53,24 @@ class TlsListener:
         self.failures = FailureLog()
         self.failed_reloads = 0
         self.reloaded_by = tuple(listener_property(listener, name) for name in RELOADED)
-        left = self._settings.certificate.not_after - datetime.now(UTC)
-        if left < timedelta(0):
+        if self.certificate_left < timedelta(0):
             raise ConfigError(
                 f"Invalid configuration ssl.keystore.location of listener {listener}: its "
                 f"certificate ended on {self._settings.certificate.not_after:%Y-%m-%d}",
                 name="ssl.keystore.location",
             )
-        self._warn_of_end(left)
+        self._warn_of_end()
+
+    @property
+    def certificate_left(self) -> timedelta:
+        """The time until the end of the certificate; it is negative after it."""
+        return self._settings.certificate.not_after - datetime.now(UTC)
+
+    async def warn_daily(self) -> None:
+        """Warn each day of a certificate that ends soon."""
+        while True:
+            await trio.sleep(_DAY_S)
+            self._warn_of_end()
 
     def stream(self, sock: socket.socket, read_ahead: ReadAhead) -> TlsStream:
         """Return the stream of an accepted socket."""
@@ -100,6 +113,7 @@ class TlsListener:
 
     def reload(self, config: NodeConfig) -> None:
         """Read the stores again, for new connections; the old settings stay when that fails."""
+        self._files = _file_states(config, self._listener)
         try:
             renewed = load_tls(config, self._listener)
             self._check_renewed(config, renewed)
@@ -117,7 +131,12 @@ class TlsListener:
             self._listener,
             renewed.certificate.not_after.date(),
         )
-        self._warn_of_end(renewed.certificate.not_after - datetime.now(UTC))
+        self._warn_of_end()
+
+    def reload_changed_files(self, config: NodeConfig) -> None:
+        """Read the stores again when a file was replaced since they were read."""
+        if _file_states(config, self._listener) != self._files:
+            self.reload(config)
 
     def _check_renewed(self, config: NodeConfig, renewed: TlsSettings) -> None:
         """Raise ConfigError when the new certificate names something else, as Kafka does."""
@@ -138,11 +157,27 @@ class TlsListener:
                 "old one (ssl.allow.san.changes allows it)"
             )
 
-    def _warn_of_end(self, left: timedelta) -> None:
-        if left < _WARN_BEFORE_END:
+    def _warn_of_end(self) -> None:
+        left = self.certificate_left
+        if left < timedelta(0):
+            logger.error("the certificate has ended listener=%s", self._listener)
+        elif left < _WARN_BEFORE_END:
             logger.warning(
                 "the certificate ends soon listener=%s days=%d", self._listener, left.days
             )
+
+
+def _file_states(config: NodeConfig, listener: str) -> tuple[object, ...]:
+    """Return what changes when a store of the listener is replaced."""
+    states: list[object] = []
+    for name in ("ssl.keystore.location", "ssl.truststore.location"):
+        path = listener_value(config, listener, name)
+        try:
+            found = None if path is None else os.stat(str(path))
+        except OSError:
+            found = None
+        states.append(found and (found.st_mtime_ns, found.st_size, found.st_ino))
+    return tuple(states)
 
 
 def _refused(reason: str) -> ConfigError:
