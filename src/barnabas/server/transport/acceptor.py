@@ -67,7 +67,7 @@ class Limits:
     authentication_ms_max: int
     connections_max: int
     listener_connections_max: Mapping[str, int] = attrs.field(factory=dict[str, int])
-    """The limits of listeners that have one of their own."""
+    """The separate limits of listeners that have one, by name."""
     connections_per_ip_max: int
     connections_per_ip_overrides: dict[str, int]
     send_buffer_bytes: int
