@@ -128,7 +128,7 @@ class NodeConfig:
                 raise ConfigError(unknown_property(name), name=name)
             static[name] = text
         if static.get("config.providers"):
-            from barnabas.config.config_providers import resolved_properties
+            from barnabas.config.value_providers import resolved_properties
 
             static = resolved_properties(static, os.environ)
         return cls(static, warnings=warnings)

@@ -1,6 +1,6 @@
 """References in the configurations of jobs, and what they may read.
 
-A provider (see `barnabas.config.config_providers`) answers only what the settings allow: files and
+A provider (see `barnabas.config.value_providers`) answers only what the settings allow: files and
 directories below the paths of `config.providers.allowed.paths`, variables whose whole name
 matches a pattern of `config.providers.allowed.env`. Both are empty by default, so that a client of
 the REST API cannot read the runner's files.
@@ -13,7 +13,7 @@ from pathlib import Path
 import attrs
 
 from barnabas.config import ConfigError
-from barnabas.config.config_providers import (
+from barnabas.config.value_providers import (
     REFERENCE,
     AllowedPaths,
     DirectoryProvider,

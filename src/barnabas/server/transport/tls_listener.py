@@ -32,8 +32,8 @@ logger = logging.getLogger(__name__)
 
 _WARN_BEFORE_END: Final = timedelta(days=30)
 _DAY_S: Final = 86_400
-# The steps of handshakes in one turn of the loop. Each may sign, so clients that are connected would
-# wait for all handshakes that begin at once.
+# The steps of handshakes in one turn of the loop: each may sign, and connected clients would wait
+# for all handshakes that begin at once.
 _STEPS_OF_A_TURN: Final = 4
 # What OpenSSL says when the first bytes are not a TLS record.
 _NOT_TLS: Final = frozenset({"WRONG_VERSION_NUMBER", "HTTP_REQUEST", "HTTPS_PROXY_REQUEST"})

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from barnabas.config import ConfigError, NodeConfig
-from barnabas.config.config_providers import resolved_properties
+from barnabas.config.value_providers import resolved_properties
 
 KAFKA = "org.apache.kafka.common.config.provider."
 DECLARED = {
