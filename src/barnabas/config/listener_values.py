@@ -8,15 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from barnabas.config.listeners import listener_property
+
 if TYPE_CHECKING:
     from barnabas.config.node_config import NodeConfig
     from barnabas.config.schema import Value
-
-
-def listener_property(listener: str, name: str, mechanism: str = "") -> str:
-    """Return the name that a property has for one listener, or for one of its mechanisms."""
-    parts = filter(None, ("listener.name", listener.lower(), mechanism.lower(), name))
-    return ".".join(parts)
 
 
 def listener_value(config: NodeConfig, listener: str, name: str, mechanism: str = "") -> Value:

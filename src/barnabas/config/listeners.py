@@ -184,3 +184,9 @@ def check_reachable(
 def _is_loopback(address: str) -> bool:
     """Return True for an IP address that only this machine reaches."""
     return address.startswith("127.") or address in ("::1", "0.0.0.0", "::")
+
+
+def listener_property(listener: str, name: str, mechanism: str = "") -> str:
+    """Return the name that a property has for one listener, or for one of its mechanisms."""
+    parts = filter(None, ("listener.name", listener.lower(), mechanism.lower(), name))
+    return ".".join(parts)

@@ -7,8 +7,6 @@ state of the parts. prometheus-client is imported with the first read.
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Protocol
 
-from barnabas.server.monitoring.security_metrics import security_families
-
 if TYPE_CHECKING:
     from barnabas.cluster.metadata.image import MetadataImage
     from barnabas.cluster.replication import ReplicaManager
@@ -95,7 +93,7 @@ class Metrics:
         """Yield the metric families, as prometheus-client expects."""
         yield from self._requests()
         yield from self._connections()
-        yield from security_families(self._parts.listeners, self._parts.transport.logins)
+        yield from self._security()
         yield from self._state()
         yield from self._quorum()
         if self._is_broker:
@@ -104,6 +102,11 @@ class Metrics:
             yield from self._record_helper()
             yield from self._cleaner()
             yield from self._scrubber()
+
+    def _security(self) -> Iterator[Any]:
+        from barnabas.server.monitoring.security_metrics import security_families
+
+        yield from security_families(self._parts.listeners, self._parts.transport.logins)
 
     def _quorum(self) -> Iterator[Any]:
         from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily

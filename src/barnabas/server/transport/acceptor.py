@@ -19,7 +19,7 @@ from trio.lowlevel import wait_readable
 
 from barnabas.config import Listener as Endpoint
 from barnabas.config import NodeConfig
-from barnabas.config.listener_values import listener_property
+from barnabas.config.listeners import listener_property
 from barnabas.server.api.dispatch import Dispatcher
 from barnabas.server.api.registry import ListenerKind
 from barnabas.server.node_failures import StartupError

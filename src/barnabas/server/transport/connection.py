@@ -22,13 +22,13 @@ from barnabas.security.principals import ANONYMOUS, USER, Principal
 from barnabas.server.api.context import AnyContext, Deferred
 from barnabas.server.api.dispatch import Dispatcher
 from barnabas.server.transport.frame_splitter import FrameReader
-from barnabas.server.transport.waiting_clients import OpeningError
 from barnabas.sockets.byte_stream import ByteStream
 from barnabas.sockets.file_ranges import inlined
 
 if TYPE_CHECKING:
     from barnabas.server.transport.acceptor import Listener, Transport
     from barnabas.server.transport.login import Login
+    from barnabas.server.transport.waiting_clients import FailureLog
 
 logger = logging.getLogger(__name__)
 
@@ -48,6 +48,14 @@ _DEFERRED_MAX = 64
 # requests are carried out, without responses: a member that leaves its group must not be missed
 # because its join was waiting.
 _HALF_CLOSED_GRACE_S = 1.0
+
+
+class OpeningError(ProtocolError):
+    """A connection must be closed before its first request; `failures` logs it."""
+
+    def __init__(self, message: str, failures: "FailureLog") -> None:
+        super().__init__(message)
+        self.failures = failures
 
 
 class _PeerGoneError(OSError):

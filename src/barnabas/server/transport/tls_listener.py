@@ -15,10 +15,10 @@ from barnabas.security.certificates import read_certificate
 from barnabas.security.distinguished_names import distinguished_name
 from barnabas.security.principal_mapping import NoRuleMatchesError
 from barnabas.security.principals import ANONYMOUS, USER, Principal
+from barnabas.server.transport.connection import OpeningError
 from barnabas.server.transport.tls_settings import RELOADED, TlsSettings, load_tls
 from barnabas.server.transport.waiting_clients import (
     FailureLog,
-    OpeningError,
     WaitingClients,
     printable,
 )

@@ -12,8 +12,6 @@ from math import inf
 from time import monotonic
 from typing import TYPE_CHECKING, Final
 
-from barnabas.protocol.errors import ProtocolError
-
 if TYPE_CHECKING:
     from barnabas.server.transport.connection import Connection
 
@@ -22,14 +20,6 @@ logger = logging.getLogger(__name__)
 _LOG_INTERVAL_S: Final = 1.0
 _HOSTS_MAX: Final = 1024
 _CHARACTERS_MAX: Final = 256
-
-
-class OpeningError(ProtocolError):
-    """A connection must be closed before its first request; `failures` logs it."""
-
-    def __init__(self, message: str, failures: "FailureLog") -> None:
-        super().__init__(message)
-        self.failures = failures
 
 
 class WaitingClients:
