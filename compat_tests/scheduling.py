@@ -1,10 +1,9 @@
 """The division of the tests of `make compat` among its processes.
 
 A module runs in one process, because its tests share servers and sessions. The modules form three
-parts, each with its own processes, of which this many run at the same time:
-clusters (one process), pipelines (one) and single nodes (the others). A process whose part has no
-module left takes one of the part with the most modules left for each of its processes, of clusters
-last.
+parts: clusters and pipelines have one process each, single nodes have the others. A process whose
+part has no module left takes one of the part with the most modules left for each of its processes,
+of clusters last.
 """
 
 from collections import Counter
