@@ -11,6 +11,7 @@ from typing import Any, Final, Self
 import attrs
 
 from barnabas.pipeline.delivery.driver.spark_library import DataFrame, pyspark
+from barnabas.pipeline.streams.final_totals import can_be_added, final_totals
 from barnabas.pipeline.streams.folded_groups import COUNT, SUM, Fold, Folder, folded, sum_type
 from barnabas.pipeline.streams.folder_checks import MERGE, check_function, check_initial
 from barnabas.pipeline.streams.late_records import on_time
@@ -55,7 +56,8 @@ class GroupedStream:
         if self._is_kernel():
             return self._folded(COUNT, kind)
         count = functions().count(functions().lit(1))
-        return self._table([count], functions().col("_result_0"), self._kernel(COUNT, kind))
+        found = self._table([count], functions().col("_result_0"), self._kernel(COUNT, kind))
+        return self._with_final_totals(found, functions().lit(1), kind)
 
     def sum(self, expression: str) -> Table:
         """Return the sum of an expression for each group."""
@@ -64,7 +66,8 @@ class GroupedStream:
         if self._is_kernel():
             return grouped._folded(SUM, kind)
         total = functions().sum(functions().expr(expression))
-        return self._table([total], functions().col("_result_0"), grouped._kernel(SUM, kind))
+        found = self._table([total], functions().col("_result_0"), grouped._kernel(SUM, kind))
+        return grouped._with_final_totals(found, functions().col(VALUE), kind)
 
     def aggregate(self, **fields: str) -> Table:
         """Return a struct of Spark's aggregates for each group: `aggregate(most="max(price)")`."""
@@ -125,6 +128,16 @@ class GroupedStream:
         closed = functools.partial(aggregated, waits_for_all=False)
         frame = aggregated(waits_for_all=True)
         return Table(frame, self.inputs, "update", self.windows, followed, closed)
+
+    def _with_final_totals(self, table: Table, number: Column, kind: DataType) -> Table:
+        """Return the table of a number's sums, with final results that tasks add up first."""
+        closed = None
+        if self.windows is not None and can_be_added(kind):
+            new_keys = self.has_new_keys
+            closed = functools.partial(
+                final_totals, self.frame, number, kind, self.windows, has_new_keys=new_keys
+            )
+        return attrs.evolve(table, closed=closed)
 
     def _aggregated(
         self, aggregates: list[Column], value: Column, *, waits_for_all: bool

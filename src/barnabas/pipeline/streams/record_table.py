@@ -46,7 +46,7 @@ class Table:
     followed: Followed | None = attrs.field(default=None, repr=False)
     """Returns the changes of this table after one more kernel; None where none fits."""
     closed: Callable[[], DataFrame] | None = attrs.field(default=None, repr=False)
-    """Returns the rows of windows of Spark's aggregation that are closed for all partitions."""
+    """Returns the rows of closed windows, where that costs less than a kernel that follows."""
 
     @property
     def df(self) -> DataFrame:
@@ -85,7 +85,7 @@ class Table:
         """
         if self.windows is None:
             raise ValueError("final() needs windows: without them a result is never final")
-        if self.followed is None and self.closed is not None:
+        if self.closed is not None:
             frame = self.closed()
             return attrs.evolve(self, frame=frame, output_mode="append", followed=None, closed=None)
         gap_ms = self.windows.size_ms if self.windows.kind is WindowKind.SESSION else 0

@@ -13,6 +13,7 @@ changes the state, `state_codec` turns the state into one blob for Spark's state
     state_codec         the state as bytes; plain_data is what it may contain
     stream_aggregates   reduce, aggregate and count of a stream; deduplication
     time_windows        tumbling and hopping windows
+    window_totals       their counts and sums, once, when a window closes
     session_windows, sliding_windows   the other windows
     suppression         final results of windows, or one result in a time
     stream_table_joins  a stream with a table, or with a global table
@@ -22,6 +23,7 @@ changes the state, `state_codec` turns the state into one blob for Spark's state
     user_kernels        a user's processor with its stores and punctuation
     kernel_chain        several kernels as one, where the key stays
     bucketed_query      a kernel on Spark; bucket_tasks and bucket_rows are its tasks' code
+    totals_query        window_totals on Spark; partial_totals adds rows up before the shuffle
 
 Time is stream time: the largest timestamp of a source partition. A task is a source partition
 within a bucket, as a task of Kafka Streams is a partition within an application.

@@ -111,20 +111,21 @@ def _stepped(plan: BucketPlan, frames: Iterable[Any], state: Any) -> Iterator[An
     if is_only_time and not state.exists:
         return
     signature = plan.signature
-    bucket = _stored(state.get[0], signature) if state.exists else BucketState()
+    bucket = state_of(state.get[0], signature) if state.exists else BucketState()
     if plan.partitions is not None:
         ordered = _distributed(ordered, plan.partitions, bucket)
     outputs = list(in_sequence(plan.kernel.step(ordered, bucket)))
     if late := bucket.dropped[LATE]:
         outputs.append(Row(None, None, 0, Side.LATE, offset=late))
     # The state is not written for the time alone: there is a time for each bucket in each batch.
-    if not is_only_time or not bucket.has_stores_of(_stored(state.get[0], signature)):
+    if not is_only_time or not bucket.has_stores_of(state_of(state.get[0], signature)):
         state.update((state_codec.encode(bucket, signature),))
     if outputs:
         yield _frame(outputs)
 
 
-def _stored(blob: bytes, signature: dict[str, Any]) -> BucketState:
+def state_of(blob: bytes, signature: dict[str, Any]) -> BucketState:
+    """Return the state of a blob. Raises TaskFailureError when it has another signature."""
     try:
         return state_codec.decode(blob, signature)
     except StateMismatchError as error:
