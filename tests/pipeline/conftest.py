@@ -15,10 +15,8 @@ from barnabas.pipeline.delivery.writing import plain_delivery, transactional_pro
 @pytest.fixture(autouse=True)
 def _kept_clients() -> Iterator[None]:
     yield
-    transactional_producer.PRODUCERS._producers.clear()
-    plain_delivery.PRODUCERS._producers.clear()
-    offsets = transactional_producer._READERS
-    while offsets:
-        offsets.popitem()[1].close()
+    transactional_producer.PRODUCERS.clear()
+    transactional_producer.READERS.clear()
+    plain_delivery.PRODUCERS.clear()
     while READERS._readers:
         READERS._readers.popitem()[1][0].close()

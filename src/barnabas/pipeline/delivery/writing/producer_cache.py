@@ -34,6 +34,10 @@ class KeptProducers(abc.ABC, Generic[P]):
         """Forget the producer of a name, and return it."""
         return self._producers.pop((name, generation), None)
 
+    def clear(self) -> None:
+        """Forget all producers."""
+        self._producers.clear()
+
     @abc.abstractmethod
     def _create(self, name: str, properties: Mapping[str, Any]) -> P:
         """Return a new producer."""

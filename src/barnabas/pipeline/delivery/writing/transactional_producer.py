@@ -15,9 +15,9 @@ import attrs
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from barnabas.pipeline.delivery.plan.task_failures import TaskFailureError
+from barnabas.pipeline.delivery.writing.offset_readers import OffsetReaders
 from barnabas.pipeline.delivery.writing.producer_cache import KeptProducers
 from barnabas.pipeline.delivery.writing.record_producer import (
-    QUIET,
     AbortableError,
     FencedError,
     RecordProducer,
@@ -99,7 +99,7 @@ class ProducerCache(KeptProducers[TransactionalProducer]):
 
 
 PRODUCERS: Final = ProducerCache()
-_READERS: Final[dict[tuple[str, str, bool], Consumer]] = {}
+READERS: Final = OffsetReaders()
 
 
 def offset_reader(
@@ -111,18 +111,7 @@ def offset_reader(
     which takes `transaction.timeout.ms` when the worker of one was killed. Otherwise it answers at
     once with the offsets before those transactions.
     """
-    key = (str(properties.get("bootstrap.servers")), group_id, is_stable)
-    reader = _READERS.get(key)
-    if reader is None:
-        settings = {
-            **properties,
-            "group.id": group_id,
-            "isolation.level": "read_committed" if is_stable else "read_uncommitted",
-            "enable.auto.commit": False,
-            "logger": QUIET,
-        }
-        reader = _READERS[key] = Consumer(settings)
-    return reader
+    return READERS.get(group_id, properties, is_stable=is_stable)
 
 
 def committed(reader: Consumer, partitions: Sequence[tuple[str, int]]) -> list[TopicPartition]:
