@@ -155,7 +155,10 @@ class Database(Protocol):
         ...
 
     def definitions(self) -> AbstractContextManager[None]:
-        """Create and change tables within, while other tasks do not."""
+        """Return a context in which this task alone creates and alters tables.
+
+        Another task that enters it waits until this one has left.
+        """
         ...
 
     def check_transactional(self, table: TableName) -> None:
