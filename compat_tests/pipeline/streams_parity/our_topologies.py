@@ -491,7 +491,7 @@ TOPOLOGIES: dict[str, Topology] = {
     "dedupe": windowed(Process(Dedupe(), "dedupe")),
     "running-total": windowed(Process(Running(), "running")),
     "punctuation": windowed(
-        Process(Clock(), "clock", every_ms=SIZE_MS), partitions=1, relations={1: Relation.EQUAL}
+        Process(Clock(), "clock", every_ms=SIZE_MS), relations={1: Relation.EQUAL}
     ),
     "wall-clock": attrs.evolve(windowed(Process(Silence(), "silence")), has_clock=True),
     "join-then-count": Topology(

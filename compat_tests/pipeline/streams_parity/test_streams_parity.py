@@ -21,6 +21,7 @@ WITH_TIME = [
     *("tumbling-final", "hopping-final", "session-final", "tumbling-emit-on-close"),
     *("time-limit", "table-time-limit", "table-most-records"),
     *("stream-stream-inner", "stream-stream-left", "stream-stream-outer", "stream-stream-after"),
+    *("running-total", "punctuation"),
 ]
 TOPICS = {Side.LEFT: "left", Side.RIGHT: "right", Side.CLOCK: "clock"}
 

@@ -117,15 +117,40 @@ def describe_kernels(app: ks.App) -> None:
     app.write(left.window(TUMBLING).count().final().map_values(text), "tumbling-final")
     app.write(left.window(HOPPING).count().final().map_values(text), "hopping-final")
     app.write(left.window(SLIDING).count().map_values(text), "sliding-count")
-    pair = "left || '/' || right"
-    joined = left.join(right, within="50 milliseconds", grace="30 milliseconds", value=pair)
-    app.write(joined, "stream-stream-inner")
+    app.write(left.window(SESSIONS).count().final().map_values(text), "session-final")
+    pair = "coalesce(left, 'null') || '/' || coalesce(right, 'null')"
+    near = {"within": "50 milliseconds", "grace": "30 milliseconds", "value": pair}
+    app.write(left.join(right, **near), INNER)
+    app.write(left.outer_join(right, **near), OUTER)
     app.write(left.dedupe("50 milliseconds"), "dedupe")
+    app.write(left.process(numbering(), state="totals"), "running-total")
+
+
+def numbering() -> ks.Processor:
+    """Return a processor that numbers the values of a key."""
+
+    class Numbering:  # Spark's workers cannot import the test's module
+        def process(self, record: ks.Record, context: ks.ProcessContext) -> list[ks.Record]:
+            totals = context.store("totals")
+            if record.key is None:
+                return []
+            number = totals[record.key] = totals.get(record.key, 0) + 1
+            return [ks.Record(record.key, f"{record.value}#{number}")]
+
+    return Numbering()
 
 
 SLIDING = ks.sliding("100 milliseconds", grace="30 milliseconds")
-WINDOWS = {"tumbling-final": TUMBLING, "hopping-final": HOPPING, "sliding-count": SLIDING}
-JOIN = "stream-stream-inner"
+SESSIONS = ks.session("50 milliseconds", grace="30 milliseconds")
+WINDOWS = {
+    "tumbling-final": TUMBLING,
+    "hopping-final": HOPPING,
+    "sliding-count": SLIDING,
+    "session-final": SESSIONS,
+}
+INNER, OUTER = "stream-stream-inner", "stream-stream-outer"
+END_MS = 1_000_000
+"""The time of the last records of a case, after all others: it closes all windows."""
 
 
 @attrs.frozen
@@ -140,11 +165,11 @@ class Result:
 
 
 def test_kernels_emit_what_kafka_streams_emits(engine, peer: StreamsPeer) -> None:
-    cases = [valued(case) for _, case in skewed_cases(SEED, 40, sides=2)]
+    cases = [ended(valued(case)) for _, case in skewed_cases(SEED, 40, sides=2)]
     ours: dict[str, list[Result]] = {}
     with ks.TestDriver(describe_kernels, session=engine.session) as driver:
         piped(driver, cases)
-        for name in (*WINDOWS, JOIN, "dedupe"):
+        for name in (*WINDOWS, INNER, OUTER, "dedupe", "running-total"):
             records = driver.read(name, windows=WINDOWS.get(name), **TEXT)
             ours[name] = [
                 Result(int(each.key[1:]), each.key[0], each.window, each.value, each.timestamp)
@@ -153,14 +178,70 @@ def test_kernels_emit_what_kafka_streams_emits(engine, peer: StreamsPeer) -> Non
             ]
     for name in WINDOWS:
         assert newest(ours[name]) == newest(theirs(peer, name, cases)), name
-    assert Counter(ours[JOIN]) >= Counter(theirs(peer, JOIN, cases))
+    assert Counter(ours[INNER]) >= Counter(theirs(peer, INNER, cases))
+    check_outer(ours[OUTER], theirs(peer, OUTER, cases))
+    assert Counter(ours["running-total"]) == Counter(theirs(peer, "running-total", cases))
     assert Counter(ours["dedupe"]) == Counter(unique(cases, 50))
 
 
+def check_outer(ours: Sequence[Result], theirs: Sequence[Result]) -> None:
+    """Check the outputs of an outer join; those of rows without key are not compared.
+
+    A bucket keeps rows for longer than Kafka Streams, so a row that comes alone there may have a
+    partner here. Kafka Streams sends rows that are alone later, and those that have got a partner
+    by then not at all.
+    """
+    our_pairs, our_rows = paired(ours)
+    their_pairs, their_rows = paired([each for each in theirs if each.key])
+    assert not their_pairs - our_pairs
+    assert not their_rows - our_rows - in_pairs(our_pairs)
+
+
+def in_pairs(pairs: set[tuple[int, str, str]]) -> set[tuple[int, str]]:
+    return {(case, value) for case, *values in pairs for value in values}
+
+
+def paired(results: Sequence[Result]) -> tuple[set[tuple[int, str, str]], set[tuple[int, str]]]:
+    """Return the pairs, and the rows that came alone."""
+    pairs: set[tuple[int, str, str]] = set()
+    alone: set[tuple[int, str]] = set()
+    for each in results:
+        left, right = (each.value or "").split("/")
+        if "null" in (left, right):
+            alone.add((each.case, left if right == "null" else right))
+        else:
+            pairs.add((each.case, left, right))
+    assert len(pairs) + len(alone) == len(results)
+    return pairs, alone
+
+
 def valued(case: Case) -> Case:
-    """Return a case without records that have no value, which Kafka Streams counts."""
-    rows = [[row._replace(value=row.value or "null") for row in batch] for batch in case.batches]
+    """Return a case whose records have values that differ.
+
+    Records that have no value count for the time of Kafka Streams' windows.
+    """
+    rows = [
+        [row._replace(value=f"{row.value}.{row.partition}.{row.offset}") for row in batch]
+        for batch in case.batches
+    ]
     return attrs.evolve(case, batches=rows)
+
+
+def ended(case: Case) -> Case:
+    """Return a case with one more batch, which closes the windows of both partitions."""
+    last = [
+        Row(
+            b"ab"[partition : partition + 1],
+            f"end{side}.{partition}",
+            END_MS,
+            side,
+            partition,
+            1_000 + side,
+        )
+        for partition in range(2)
+        for side in (Side.LEFT, Side.RIGHT)
+    ]
+    return attrs.evolve(case, batches=[*case.batches, last])
 
 
 def newest(results: Sequence[Result]) -> dict[Any, Any]:
@@ -191,7 +272,7 @@ def theirs(peer: StreamsPeer, name: str, cases: Sequence[Case]) -> list[Result]:
 
 
 def order(batch: Sequence[Row], name: str) -> Sequence[Row]:
-    rows = batch if name == JOIN else [row for row in batch if row.side is Side.LEFT]
+    rows = batch if name in (INNER, OUTER) else [row for row in batch if row.side is Side.LEFT]
     return in_stream_order(rows)
 
 
