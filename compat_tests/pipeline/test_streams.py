@@ -187,6 +187,52 @@ def test_state_of_other_groups_is_refused(app, records, topics, before, after, d
         other.start()
 
 
+NEAR = (
+    "join Inner, (((_left_key = _right_key) AND (_right_time >= cast(_left_time - INTERVAL '60' "
+    "SECOND as timestamp))) AND (_right_time <= cast(_left_time + INTERVAL '60' SECOND as "
+    "timestamp))) of key"
+)
+SPARK_STATES = [
+    ("deduplication by key", lambda left, _: left.dedupe("1 minute")),
+    (NEAR, lambda left, right: left.join(right, within="1 minute", value="left || right")),
+    (
+        "aggregate of count(1) bigint, max(_timestamp) timestamp by key, window(60000 ms every "
+        "60000 ms from 0 ms)",
+        lambda left, _: left.window(ks.tumbling("1 minute")).count().final(),
+    ),
+]
+
+
+@pytest.mark.parametrize(("state", "operator"), SPARK_STATES, ids=["dedupe", "join", "final"])
+def test_state_of_the_operators_that_were_those_of_spark_is_refused_with_the_command(
+    app, engine, topics, tmp_path, state, operator
+) -> None:
+    """The versions are those that checkpoints of an earlier program have."""
+    left, right, target = (topics.create(each) for each in ("left", "right", "out"))
+    running = app()
+    sides = [running.topic(each, key=ks.String(), value=ks.String()) for each in (left, right)]
+    records = operator(*sides)
+    query = running.write(records, target)
+    checkpoint = tmp_path / running.name / "checkpoints" / query.name
+    read = ", ".join(f"kafka {each.topic}" for each in records.inputs)
+    parts = {"sources": read, "output mode": "append", "state 1": state}
+    version = {"format": 2, "parts": parts, "digest": "0" * 32, "spark": engine.session.version}
+    files = {
+        "metadata": '{"id":"276924ed-f9c6-4faf-8b41-8f00518fc3dc"}',
+        "barnabas-version.json": json.dumps(version),
+        "offsets/0": "v1\n{}\n-",
+        "commits/0": 'v1\n{"nextBatchWatermarkMs":0}',
+    }
+    for name, content in files.items():
+        (checkpoint / name).parent.mkdir(parents=True, exist_ok=True)
+        (checkpoint / name).write_text(content)
+    with pytest.raises(ks.StreamFailedError) as found:
+        running.start()
+    message = str(found.value)
+    assert f"state 1 is '{state}' in the state and 'FlatMapGroupsInPandasWithState'" in message
+    assert "run `barnabas job rebuild`, or App.reset() in an app" in message
+
+
 SERDES = [
     (ks.String(), "STRING", ["", "äö", None], [b"", "äö".encode(), None]),
     (ks.Bytes(), "BINARY", [b"\xff\x00", None], [b"\xff\x00", None]),
