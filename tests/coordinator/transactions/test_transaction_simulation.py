@@ -94,12 +94,12 @@ def no_timeouts(patch: pytest.MonkeyPatch) -> None:
 
 
 def a_commit_that_is_written_as_an_abort(patch: pytest.MonkeyPatch) -> None:
-    markers_of = shard_module._markers_of
+    markers_of = shard_module.markers_of
 
     def mistaken(prepared: Transaction, *rest: Any) -> Any:
         return attrs.evolve(markers_of(prepared, *rest), commit=False)
 
-    patch.setattr(shard_module, "_markers_of", mistaken)
+    patch.setattr(shard_module, "markers_of", mistaken)
 
 
 def an_end_that_keeps_its_epoch(patch: pytest.MonkeyPatch) -> None:

@@ -7,9 +7,9 @@ import attrs
 
 from barnabas.coordinator.core.coordinator_output import Decision, Output, append_error
 from barnabas.coordinator.transactions.pending_markers import MarkersAnswered, SendMarkers
+from barnabas.coordinator.transactions.producer_initialization import ProducerIdNeededError
 from barnabas.coordinator.transactions.transaction_settings import TransactionSettings
 from barnabas.coordinator.transactions.transaction_shard import (
-    ProducerIdNeededError,
     TransactionShard,
 )
 from barnabas.protocol.errors import ErrorCode, KafkaError

@@ -7,7 +7,8 @@ from typing import Final
 
 import attrs
 
-from barnabas.coordinator.transactions.transaction import TopicPartition
+from barnabas.coordinator.transactions.transaction import TopicPartition, Transaction
+from barnabas.coordinator.transactions.transaction_state import PREPARE_COMMIT
 from barnabas.protocol.errors import ErrorCode
 
 
@@ -24,6 +25,20 @@ class SendMarkers:
     commit: bool
     transaction_version: int
     partitions: frozenset[TopicPartition]
+
+
+def markers_of(
+    prepared: Transaction, partitions: frozenset[TopicPartition] | None = None
+) -> SendMarkers:
+    """Return the markers of a prepared transaction, for some of its partitions or for all."""
+    return SendMarkers(
+        transactional_id=prepared.transactional_id,
+        producer_id=prepared.producer_id,
+        producer_epoch=prepared.producer_epoch,
+        commit=prepared.state is PREPARE_COMMIT,
+        transaction_version=prepared.client_version,
+        partitions=prepared.partitions if partitions is None else partitions,
+    )
 
 
 @attrs.frozen

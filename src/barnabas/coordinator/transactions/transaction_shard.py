@@ -17,10 +17,14 @@ from barnabas.coordinator.core.coordinator_timers import Timers
 from barnabas.coordinator.transactions.pending_markers import (
     MarkersAnswered,
     Outstanding,
-    SendMarkers,
+    markers_of,
+)
+from barnabas.coordinator.transactions.producer_initialization import (
+    check_request,
+    given,
+    next_epoch,
 )
 from barnabas.coordinator.transactions.transaction import (
-    NO_EPOCH,
     NO_PRODUCER_ID,
     TopicPartition,
     Transaction,
@@ -36,7 +40,6 @@ from barnabas.coordinator.transactions.transaction_state import (
     DEAD,
     END,
     ONGOING,
-    PREPARE_COMMIT,
     REPEAT,
     TV_2,
 )
@@ -46,7 +49,6 @@ from barnabas.coordinator.transactions.transaction_validation import (
     concurrent,
     decide_ending,
     ended,
-    fenced,
     refusal,
     retry_later,
     unmapped,
@@ -62,10 +64,6 @@ from barnabas.protocol.messages.list_transactions import ListTransactionsRespons
 from barnabas.protocol.records.transaction_records import TransactionLogKey
 
 logger = logging.getLogger(__name__)
-
-
-class ProducerIdNeededError(Exception):
-    """The operation needs a new producer id; it has changed nothing yet."""
 
 
 class TransactionShard:
@@ -100,17 +98,10 @@ class TransactionShard:
         INVALID_TRANSACTION_TIMEOUT, CONCURRENT_TRANSACTIONS, PRODUCER_FENCED.
         """
         transactional_id, timeout_ms = request.transactional_id, request.transaction_timeout_ms
-        if not transactional_id:
-            raise KafkaError(ErrorCode.INVALID_REQUEST, "the transactional id is empty")
-        if not 0 < timeout_ms <= self._settings.max_timeout_ms:
-            raise KafkaError(
-                ErrorCode.INVALID_TRANSACTION_TIMEOUT,
-                f"transaction.timeout.ms={timeout_ms} is not within 1 and "
-                f"{self._settings.max_timeout_ms}",
-            )
+        check_request(request, self._settings.max_timeout_ms)
         present = self._transactions.get(transactional_id)
         if present is None:
-            present = Transaction(transactional_id, _given(fresh_producer_id), timeout_ms)
+            present = Transaction(transactional_id, given(fresh_producer_id), timeout_ms)
         if present.state.is_prepared:  # first: the client may have the producer id that comes next
             raise concurrent(transactional_id)
         owner: tuple[int, int] | None = None
@@ -120,13 +111,12 @@ class TransactionShard:
         if present.state is ONGOING:
             version, following_id = self._transaction_version(), NO_PRODUCER_ID
             if version >= TV_2 and present.is_exhausted:
-                following_id = _given(fresh_producer_id)
+                following_id = given(fresh_producer_id)
             out = self._end(present.fenced(version, now_ms, next_producer_id=following_id))
             out.reply(token, retry_later())
             return out
-        following = self._next_epoch(
-            present, timeout_ms, None if owner is None else owner[1], fresh_producer_id, now_ms
-        )
+        expected_epoch = None if owner is None else owner[1]
+        following = next_epoch(present, timeout_ms, expected_epoch, fresh_producer_id, now_ms)
         logger.info(
             "initialized transactional_id=%s producer_id=%d epoch=%d",
             transactional_id,
@@ -141,30 +131,6 @@ class TransactionShard:
             ),
         )
         return out
-
-    def _next_epoch(
-        self,
-        present: Transaction,
-        timeout_ms: int,
-        expected_epoch: int | None,
-        fresh_producer_id: int | None,
-        now_ms: int,
-    ) -> Transaction:
-        """Return the state with the next epoch, or with a new producer id.
-
-        Kafka: TransactionMetadata.prepareIncrementProducerEpoch and prepareProducerIdRotation.
-        """
-        epoch = present.producer_epoch
-        by_owner = expected_epoch is not None
-        if present.is_exhausted and expected_epoch in (None, epoch):
-            return present.rotated(
-                _given(fresh_producer_id), timeout_ms, by_owner=by_owner, now_ms=now_ms
-            )
-        if expected_epoch in (None, epoch) or epoch == NO_EPOCH:
-            return present.bumped(timeout_ms, by_owner=by_owner, now_ms=now_ms)
-        if expected_epoch == present.last_producer_epoch:
-            return present.kept(timeout_ms, now_ms)
-        raise fenced(present, f"epoch {expected_epoch}")
 
     # Partitions
 
@@ -258,7 +224,7 @@ class TransactionShard:
             raise refusal(present, ending)
         next_producer_id = NO_PRODUCER_ID
         if is_v2 and present.is_exhausted:
-            next_producer_id = _given(fresh_producer_id)
+            next_producer_id = given(fresh_producer_id)
         prepared = present.ending(
             commit=request.committed,
             client_version=client_version,
@@ -274,7 +240,7 @@ class TransactionShard:
         out = self._write(prepared)
         if not prepared.partitions:
             return _then(out, lambda now_ms: self._complete(prepared.transactional_id, now_ms))
-        out.effects.append(_markers_of(prepared))
+        out.effects.append(markers_of(prepared))
         return out
 
     def _abort_overdue(self, transactional_id: str, now_ms: int) -> Output:
@@ -320,7 +286,7 @@ class TransactionShard:
         if outstanding is not None and outstanding.failed:
             failed, outstanding.failed = frozenset(outstanding.failed), set()
             outstanding.attempts += 1
-            out.effects.append(_markers_of(self._transactions[transactional_id], failed))
+            out.effects.append(markers_of(self._transactions[transactional_id], failed))
         return out
 
     def _complete(self, transactional_id: str, now_ms: int) -> Output:
@@ -458,7 +424,7 @@ class TransactionShard:
         prepared = self._transactions[transactional_id]
         if not prepared.partitions:
             return self._complete(transactional_id, now_ms)
-        return Output(effects=[_markers_of(prepared)])
+        return Output(effects=[markers_of(prepared)])
 
     def unload(self, now_ms: int) -> Output:
         """End serving; no request waits in the shard."""
@@ -476,22 +442,3 @@ def _then(out: Output, following: Callable[[int], Output]) -> Output:
 
     out.then = both
     return out
-
-
-def _given(producer_id: int | None) -> int:
-    if producer_id is None:
-        raise ProducerIdNeededError
-    return producer_id
-
-
-def _markers_of(
-    prepared: Transaction, partitions: frozenset[TopicPartition] | None = None
-) -> SendMarkers:
-    return SendMarkers(
-        transactional_id=prepared.transactional_id,
-        producer_id=prepared.producer_id,
-        producer_epoch=prepared.producer_epoch,
-        commit=prepared.state is PREPARE_COMMIT,
-        transaction_version=prepared.client_version,
-        partitions=prepared.partitions if partitions is None else partitions,
-    )

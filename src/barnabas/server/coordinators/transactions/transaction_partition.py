@@ -4,8 +4,8 @@ from collections.abc import Callable
 from typing import Any
 
 from barnabas.coordinator.transactions.pending_markers import MarkersAnswered, SendMarkers
+from barnabas.coordinator.transactions.producer_initialization import ProducerIdNeededError
 from barnabas.coordinator.transactions.transaction_shard import (
-    ProducerIdNeededError,
     TransactionShard,
 )
 from barnabas.protocol.errors import KafkaError

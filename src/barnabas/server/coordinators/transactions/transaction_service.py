@@ -177,7 +177,7 @@ class TransactionCoordinator(CoordinatorService["TransactionPartition"]):
 
     async def _request_with_id(self, key: str, operation: _OperationWithId) -> Any:
         """Run an operation of the shard; a new producer id is fetched only when it is needed."""
-        from barnabas.coordinator.transactions.transaction_shard import ProducerIdNeededError
+        from barnabas.coordinator.transactions.producer_initialization import ProducerIdNeededError
 
         try:
             return await self.request(
