@@ -88,13 +88,21 @@ def get(url: str) -> str:
 
 
 def test_registry_beside_a_node_answers_and_stops_with_it(
-    serve: Callable[..., ServedRegistry],
+    serve: Callable[..., ServedRegistry], tmp_path: Path
 ) -> None:
-    served = serve("--registry-listen", "127.0.0.1:0")
+    file = tmp_path / "registry.properties"
+    file.write_text("barnabas.http.body.max.bytes=99\naccess.control.allow.origin=https://a\n")
+    served = serve("--registry-listen", "127.0.0.1:0", "--registry-client-config", str(file))
     url, pid = served.found(_URL)[0], int(served.found(_PID)[0])
     assert get(f"{url}/subjects") == "[]"
     assert get(f"{url}/healthz") == "ok\n"
     assert "barnabas_http_requests_total" in get(f"{url}/metrics")
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        urllib.request.urlopen(f"{url}/subjects/s", b" " * 100, timeout=60)
+    assert refused.value.code == 413
+    page = urllib.request.Request(f"{url}/subjects", headers={"Origin": "https://a"})
+    with urllib.request.urlopen(page, timeout=60) as answer:
+        assert answer.headers["Access-Control-Allow-Origin"] == "https://a"
     assert os.getpriority(os.PRIO_PROCESS, pid) >= 10
     served.process.send_signal(signal.SIGTERM)
     assert served.process.wait(60) == 0

@@ -89,6 +89,18 @@ def test_host_body_above_the_limit_is_413_declared_or_streamed() -> None:
     with_host(test, settings={"body_bytes_max": 1000})
 
 
+def test_largest_body_is_a_property() -> None:
+    given = {"barnabas.http.body.max.bytes": " 5000000 "}
+    assert HttpOptions().with_properties(given).body_bytes_max == 5_000_000
+    assert HttpOptions().with_properties({}).body_bytes_max == 1 << 20
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "1e6", "1 MiB", "", str((1 << 30) + 1)])
+def test_largest_body_that_is_no_number_of_bytes_is_refused(text: str) -> None:
+    with pytest.raises(ConfigError, match=r"barnabas\.http\.body\.max\.bytes: it must be from 1"):
+        HttpOptions().with_properties({"barnabas.http.body.max.bytes": text})
+
+
 def test_host_health_follows_the_application() -> None:
     reasons = ["reading _schemas", None]
 

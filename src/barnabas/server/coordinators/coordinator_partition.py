@@ -15,11 +15,9 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar
 import attrs
 
 from barnabas.cluster.replication import Partition, ReplicaManager
-from barnabas.cluster.replication.leader_state import LeaderState
 from barnabas.coordinator.core.coordinator_output import (
     Decision,
     Output,
-    Reply,
     Token,
     append_error,
 )
@@ -36,9 +34,14 @@ from barnabas.protocol.records.coordinator_framing import (
     encode_coordinator_value,
 )
 from barnabas.server.coordinators.coordinator_clock import CoordinatorClock
+from barnabas.server.coordinators.coordinator_commits import (
+    CoordinatorCommits,
+    deliver,
+    fail_replies,
+)
 from barnabas.server.coordinators.coordinator_replay import DecodedRecord, replay_log
 from barnabas.server.coordinators.coordinator_turns import ProducerBatch, Turn, TurnQueue, Waiter
-from barnabas.server.replication.commit_wait import Appended, CommitWaits
+from barnabas.server.replication.commit_wait import CommitWaits
 
 logger = logging.getLogger(__name__)
 
@@ -119,14 +122,8 @@ class CoordinatorPartition(ABC, Generic[ShardT]):
         self.unavailable = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         self._context = context
         self._now_ms = context.clock.now_ms
-        self._commit_timeout_ms = commit_timeout_ms
         self._codec = codec
-        self._partition: Partition | None = None
-        # The end of what this coordinator wrote or read, the leadership in which it did, and up to
-        # where it is known committed.
-        self._written = 0
-        self._leader_state: LeaderState | None = None
-        self._committed = 0
+        self._commits = CoordinatorCommits(context.commits, commit_timeout_ms, self._effects_due)
         self._turns = TurnQueue(self._carry_out_turn, lambda: context.resume(self))
         self._waiters: dict[Waiter, None] = {}
         # Committed effects that go out when the turn in progress ends.
@@ -180,26 +177,25 @@ class CoordinatorPartition(ABC, Generic[ShardT]):
         partition = replicas.partition(self.TOPIC, self.index)
         self._check_epoch(partition)
         started_ms = self._now_ms()
+        end = 0
         # A partition without records has no log yet.
         if replicas.logs.get(self.TOPIC, self.index) is not None:
-            self._written = yield from replay_log(partition.log, self)
+            end = yield from replay_log(partition.log, self)
             self._check_epoch(partition)
             if self._is_stopped:
                 return
-            self._committed = min(partition.high_watermark, self._written)
-        self._partition = partition
-        self._leader_state = partition.leader_state
+        self._commits.begin(partition, end)
         self.shard.loaded(self._now_ms())
         self.is_loaded = True
         self.started()
         self._schedule_wakeup()
-        if self._written:
+        if end:
             logger.info(
                 "loaded %s partition=%d epoch=%d offset=%d ms=%d",
                 self.CONTENT,
                 self.index,
                 self.leader_epoch,
-                self._written,
+                end,
                 self._now_ms() - started_ms,
             )
 
@@ -281,7 +277,7 @@ class CoordinatorPartition(ABC, Generic[ShardT]):
             if refused is not None:
                 return self._refuse(output, append_error(refused))
         if output.replies or output.effects or output.records:
-            self._send(output.replies, output.effects)
+            self._commits.send(output.replies, output.effects)
         return None if output.then is None else output.then(self._now_ms())
 
     def _append(
@@ -318,14 +314,13 @@ class CoordinatorPartition(ABC, Generic[ShardT]):
 
     def append_batch(self, batch: bytearray) -> int:
         """Write a batch of the coordinator; return its first offset. Raises KafkaError."""
-        partition = self._partition
+        partition = self._commits.partition
         if partition is None or partition.leader_epoch != self.leader_epoch:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "the partition has moved")
         result = self._context.replicas.append(
             self.TOPIC, self.index, batch, required_acks=-1, origin="coordinator"
         )
-        self._written = result.last_offset + 1
-        self._leader_state = partition.leader_state
+        self._commits.wrote(partition, result.last_offset + 1)
         return result.first_offset
 
     def _refuse(self, output: Output, error: ErrorCode) -> Decision | None:
@@ -334,52 +329,15 @@ class CoordinatorPartition(ABC, Generic[ShardT]):
         )
         if output.refused is not None:
             if output.replies:
-                self._send(output.replies, [])
+                self._commits.send(output.replies, [])
             return output.refused(error, self._now_ms())
-        _fail_replies(output.replies, error)
+        fail_replies(output.replies, error)
         return None
 
-    # Committing
+    # Effects
 
-    def _send(self, replies: list[Reply], effects: list[Any]) -> None:
-        """Send replies and effects when everything written so far is committed."""
-        partition = self._partition
-        if partition is None:
-            _fail_replies(replies, ErrorCode.NOT_COORDINATOR)
-            return
-        if self._committed < self._written and (
-            partition.leader_state is self._leader_state
-            and partition.high_watermark >= self._written
-            and not partition.flush_due
-        ):
-            self._committed = self._written
-        if self._committed >= self._written:
-            _deliver(replies)
-            self._due += effects
-            return
-        self._wait(partition, replies, self._replies_settled, self._commit_timeout_ms)
-        if effects:  # these have no deadline: the records may be committed later
-            self._wait(partition, effects, self._effects_settled, None)
-
-    def _wait(
-        self,
-        partition: Partition,
-        content: list[Any],
-        settle: Callable[[list[Any], ErrorCode], None],
-        timeout_ms: int | None,
-    ) -> None:
-        appended = [Appended(content, partition, self._written - 1, self._leader_state)]
-        self._context.commits.wait(appended, settle, timeout_ms=timeout_ms)
-
-    def _replies_settled(self, replies: list[Reply], outcome: ErrorCode) -> None:
-        if _is_committed(outcome):
-            _deliver(replies)
-        else:
-            _fail_replies(replies, append_error(outcome))
-
-    def _effects_settled(self, effects: list[Any], outcome: ErrorCode) -> None:
-        if self._partition is None or not _is_committed(outcome):
-            return
+    def _effects_due(self, effects: list[Any]) -> None:
+        """Take effects whose records are committed; they go out when the turn in progress ends."""
         self._due += effects
         if not self._turns.is_busy:
             try:
@@ -436,7 +394,7 @@ class CoordinatorPartition(ABC, Generic[ShardT]):
         A decision in progress comes to an end, but writes nothing.
         """
         try:
-            _deliver(self.shard.unload(self._now_ms()).replies)
+            deliver(self.shard.unload(self._now_ms()).replies)
         except Exception:  # its successor replays the log in any case
             logger.exception("unload failed topic=%s partition=%d", self.TOPIC, self.index)
         self._stop(KafkaError(ErrorCode.NOT_COORDINATOR, "another leader epoch has begun"))
@@ -450,7 +408,7 @@ class CoordinatorPartition(ABC, Generic[ShardT]):
         self._context.failed(self, error)
 
     def _stop(self, error: KafkaError) -> None:
-        self._partition = None
+        self._commits.stop()
         self.is_loaded = False
         self._is_stopped = True
         self._context.clock.cancel(self._timer_key)
@@ -462,27 +420,8 @@ class CoordinatorPartition(ABC, Generic[ShardT]):
             waiter.set(error)
 
 
-def _is_committed(outcome: ErrorCode) -> bool:
-    """True when every in-sync replica has the records, even if these are too few by now."""
-    return outcome in (ErrorCode.NONE, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
-
-
 def _unavailable() -> KafkaError:
     return KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the coordinator failed and reloads")
-
-
-def _deliver(replies: list[Reply]) -> None:
-    """Hand responses to the requests that wait; without effect when the peer has disconnected."""
-    for reply in replies:
-        waiter: Any = reply.token
-        waiter.set(reply.response)
-
-
-def _fail_replies(replies: list[Reply], error: ErrorCode) -> None:
-    """Answer requests whose records were not written or not committed."""
-    for reply in replies:
-        waiter: Any = reply.token
-        waiter.set(KafkaError(error, "the coordinator could not write"))
 
 
 def _batches(output: Output) -> list[list[CoordinatorRecord]]:
