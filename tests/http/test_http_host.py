@@ -96,7 +96,7 @@ def test_largest_body_is_a_property() -> None:
 
 
 @pytest.mark.parametrize("text", ["0", "-1", "1e6", "1 MiB", "", str((1 << 30) + 1)])
-def test_largest_body_that_is_no_number_of_bytes_is_refused(text: str) -> None:
+def test_wrong_largest_body_is_refused(text: str) -> None:
     with pytest.raises(ConfigError, match=r"barnabas\.http\.body\.max\.bytes: it must be from 1"):
         HttpOptions().with_properties({"barnabas.http.body.max.bytes": text})
 

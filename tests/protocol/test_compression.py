@@ -166,7 +166,7 @@ def test_decompress_snappy_with_a_huge_declared_size_allocates_nothing() -> None
 def test_decompress_snappy_with_a_block_longer_than_the_data_raises() -> None:
     framed = compress(Codec.SNAPPY, b"abc")
     for size in (1 << 30, -1):
-        with pytest.raises(CompressionError, match="has only"):
+        with pytest.raises(CompressionError, match="has only 5 left"):
             decompress(Codec.SNAPPY, framed[:16] + struct.pack(">i", size) + framed[20:])
 
 

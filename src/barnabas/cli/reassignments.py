@@ -82,7 +82,7 @@ def _broker_ids(text: str, known: Collection[int]) -> list[int]:
         raise CliError(f"{text} is not a list of broker ids, as 1,2,3") from None
     for each in ids:
         if each not in known:
-            raise CliError(f"broker {each} does not serve; those that do: {sorted(known)}")
+            raise CliError(f"broker {each} is unknown or fenced; active brokers: {sorted(known)}")
     return list(dict.fromkeys(ids))
 
 

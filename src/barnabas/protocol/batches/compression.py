@@ -142,7 +142,7 @@ def _snappy_decompress(cramjam: ModuleType, data: memoryview, max_bytes: int) ->
             continue
         position += 4
         if not 0 <= size <= end - position:
-            raise CompressionError(f"snappy block of {size} bytes has only {end - position}")
+            raise CompressionError(f"snappy block of {size} bytes has only {end - position} left")
         part = _snappy_block(cramjam, data[position : position + size], room)
         room -= len(part)
         parts.append(part)

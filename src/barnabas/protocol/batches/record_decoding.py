@@ -117,7 +117,7 @@ def _nullable_bytes(data: Buffer, at: int, end: int) -> tuple[bytes | None, int]
     if size < 0:
         return None, at
     if size > end - at:
-        raise InvalidRecords(f"a field of {size} bytes has only {end - at}")
+        raise InvalidRecords(f"a field of {size} bytes has only {end - at} left")
     return cast(bytes, data[at : at + size]), at + size
 
 

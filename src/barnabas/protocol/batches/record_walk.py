@@ -98,7 +98,7 @@ def _walk(
                 size, at = _long_varint(data, at, size)
         end = at + (size >> 1)
         if size & 1 or end > data_end:
-            raise InvalidRecords(f"a record of {_signed(size)} bytes has only {data_end - at}")
+            raise InvalidRecords(f"a record of {_signed(size)} bytes has only {data_end - at} left")
         delta, at = data[at + 1], at + 2
         if delta > 0x7F:
             delta, at = delta + (data[at] << 7) - 0x80, at + 1
@@ -171,7 +171,7 @@ def record_times(data: bytes, header: BatchHeader) -> Iterator[tuple[int, int]]:
             size, at = read_varint(data, at)
             end = at + size
             if size < 0 or end > len(data):
-                raise InvalidRecords(f"a record of {size} bytes has only {len(data) - at}")
+                raise InvalidRecords(f"a record of {size} bytes has only {len(data) - at} left")
             delta, at = read_varint(data, at + 1)
             offset_delta, _ = read_varint(data, at)
             timestamp = base_timestamp + delta if append_time is None else append_time
@@ -208,7 +208,7 @@ def locate_records(data: bytes, header: BatchHeader) -> list[LocatedRecord]:
             size, at = read_varint(data, at)
             end = at + size
             if size < 0 or end > len(data):
-                raise InvalidRecords(f"a record of {size} bytes has only {len(data) - at}")
+                raise InvalidRecords(f"a record of {size} bytes has only {len(data) - at} left")
             delta, at = read_varint(data, at + 1)
             offset_delta, at = read_varint(data, at)
             key_size, at = read_varint(data, at)

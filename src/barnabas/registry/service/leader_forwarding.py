@@ -88,7 +88,8 @@ class LeaderConnections:
             with trio.fail_after(_CONNECT_TIMEOUT_S):
                 stream = await connected_stream(self.address, self._tls)
         except (trio.TooSlowError, OSError, trio.BrokenResourceError) as error:
-            raise ForwardError(f"{self.address.url}: {error!r}", is_sent=False) from None
+            reason = f"cannot connect to {self.address.url}: {error!r}"
+            raise ForwardError(reason, is_sent=False) from None
         return _LeaderConnection(stream, self.address)
 
     async def close(self) -> None:

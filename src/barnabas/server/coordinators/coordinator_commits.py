@@ -1,4 +1,4 @@
-"""What a coordinator wrote in its leadership, and the replies that wait until it is committed."""
+"""The replies of a coordinator that wait until its records are committed."""
 
 from collections.abc import Callable
 from typing import Any

@@ -49,7 +49,7 @@ PartitionT = TypeVar("PartitionT", bound="CoordinatorPartition[Any]")
 
 @attrs.frozen
 class _Backoff:
-    """When a partition last had to be reloaded, and how long that waited; seconds."""
+    """The time of a partition's last reload, and the pause before it, in seconds."""
 
     began: float = -math.inf
     delay: float = 0.0

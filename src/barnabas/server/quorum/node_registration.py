@@ -24,7 +24,7 @@ class NodeRegistration:
 
     @property
     def local_broker(self) -> LocalBroker:
-        """This process's broker, for the controller in it."""
+        """The broker of this process, as the controller in the same process knows it."""
         return LocalBroker(self._setup.node_id, self._incarnation_id)
 
     def unregistered(self) -> BrokerIdentity:

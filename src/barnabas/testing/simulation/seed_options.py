@@ -224,7 +224,7 @@ def _draw_old_peer(options: SeedOptions, chance: random.Random) -> SeedOptions:
 
 
 def _draw_quorum_disks(options: SeedOptions, chance: random.Random) -> SeedOptions:
-    """A voter is replaced alone: with fewer voters, or other changes, no majority may be left."""
+    """Return options with replaced disks of voters, where a majority of the voters is left."""
     is_possible = options.controllers >= 3 and options.kraft_version and not options.voter_pause_ms
     if not is_possible or chance.random() < 0.5:
         return options
@@ -232,7 +232,7 @@ def _draw_quorum_disks(options: SeedOptions, chance: random.Random) -> SeedOptio
 
 
 def _draw_deletions(options: SeedOptions, chance: random.Random) -> SeedOptions:
-    """Nothing is deleted where it is copied: a copier may not have read it."""
+    """Return options with deletions, but not with copiers, which may not have read the records."""
     if options.copiers or chance.random() < 0.5:
         return options
     return attrs.evolve(options, deletion_pause_ms=chance.choice((200, 1_000, 5_000)))
@@ -243,7 +243,7 @@ def _draw_throttles(options: SeedOptions, chance: random.Random) -> SeedOptions:
 
 
 def _draw_upkeep(options: SeedOptions, chance: random.Random) -> SeedOptions:
-    """Without administrators of the voters, who remove some of them."""
+    """Return options with voter upkeep, unless administrators remove voters."""
     has_admin = options.voter_pause_ms or options.quorum_disk_pause_ms
     is_possible = options.kraft_version > 0 and not has_admin
     return attrs.evolve(options, has_voter_upkeep=is_possible and chance.random() < 0.5)

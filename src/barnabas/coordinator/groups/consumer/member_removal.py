@@ -97,7 +97,7 @@ class Removals:
         )
 
     def await_revocation(self, group_id: str, member: ConsumerMember, now_ms: int) -> None:
-        """Expect the member to revoke partitions within its rebalance timeout."""
+        """Schedule the removal of a member unless it revokes its partitions in time."""
         self._context.timers.schedule(
             ("rebalance", group_id, member.member_id),
             now_ms + member.rebalance_timeout_ms,
@@ -109,7 +109,10 @@ class Removals:
         self._context.timers.cancel(("rebalance", group_id, member_id))
 
     def await_join(self, group_id: str, member: ConsumerMember, now_ms: int) -> None:
-        """Expect a classic member to rejoin in its rebalance timeout, unless expected already."""
+        """Schedule the removal of a classic member unless it rejoins in time.
+
+        An earlier deadline stays.
+        """
         key = ("join", group_id, member.member_id)
         if key not in self._context.timers:
             self._context.timers.schedule(
@@ -123,7 +126,7 @@ class Removals:
         self._context.timers.cancel(("join", group_id, member_id))
 
     def await_sync(self, group_id: str, member: ConsumerMember, now_ms: int) -> None:
-        """Expect a classic member that has joined to sync within its rebalance timeout."""
+        """Schedule the removal of a classic member that has joined unless it syncs in time."""
         self._context.timers.schedule(
             ("sync", group_id, member.member_id),
             now_ms + member.rebalance_timeout_ms,

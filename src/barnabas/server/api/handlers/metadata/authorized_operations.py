@@ -1,7 +1,6 @@
-"""The operations that a client may do, as bit fields of `AclOperation` codes.
+"""The operations of a topic and of the cluster, as bit fields of `AclOperation` codes.
 
-Nothing is authorized yet, so every client may do all operations of a resource; Kafka sends the same
-without an authorizer.
+They are the answer of a node without an authorizer, where every client may do all of them.
 """
 
 # org.apache.kafka.common.acl.AclOperation
