@@ -1,9 +1,7 @@
-"""Planted mistakes in the Raft core and in the order of its shell's effects.
+"""Planted mistakes in the Raft core.
 
 The numbers are those of `tests.simulation.mistake_table`.
 """
-
-from collections.abc import Callable
 
 import attrs
 
@@ -13,10 +11,6 @@ from barnabas.cluster.quorum.raft_messages import FetchRequest, FetchResponse, V
 from barnabas.cluster.quorum.raft_state import Entry
 from barnabas.cluster.quorum.raft_validation import fetch_error
 from barnabas.protocol.errors import ErrorCode
-from tests.cluster.quorum_simulation import Replica, Simulation
-from tests.simulation.planting import replaces
-
-_WRITE_DELAY_MS = 300
 
 
 class ForgetsLeadershipAtRestart(RaftCore):
@@ -26,20 +20,6 @@ class ForgetsLeadershipAtRestart(RaftCore):
         if self.state.leader_id == self.local.key.id and len(self.voters) > 1:
             self._set_state(QuorumState(epoch=self.epoch))
         super().start(now_ms)
-
-
-@replaces(Simulation, "write_state")
-def write_the_vote_after_its_answer(
-    original: Callable[..., None], simulation: Simulation, replica: Replica, state: QuorumState
-) -> None:
-    """2: the state file is written later than the messages that depend on it are sent."""
-    life = replica.life
-
-    def write() -> None:
-        if replica.life == life:
-            original(simulation, replica, state)
-
-    simulation.at(_WRITE_DELAY_MS, write)
 
 
 class GrantsPreVotesWhileFollowing(RaftCore):

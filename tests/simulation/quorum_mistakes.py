@@ -1,15 +1,19 @@
 """Planted mistakes of the server's quorum: what it writes, and in which order."""
 
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import attrs
 
+from barnabas import tasks
 from barnabas.cluster.quorum.quorum_state import QuorumState
 from barnabas.cluster.quorum.raft import RaftCore
 from barnabas.cluster.quorum.raft_messages import FetchRequest
 from barnabas.server.quorum import quorum_loading
 from barnabas.server.quorum.raft_shell import RaftShell
 from tests.simulation.planting import replaces
+
+_WRITE_DELAY_S = 2.0
 
 
 @replaces(RaftShell, "_flush")
@@ -27,8 +31,16 @@ def forget_the_vote_at_a_restart(original: Any, *args: Any) -> QuorumState:
 
 
 @replaces(RaftShell, "_write_state")
-async def answer_votes_before_they_are_written(_: Any, shell: Any, state: QuorumState) -> None:
-    """The state file is not written."""
+async def write_the_vote_after_its_answer(
+    write: Callable[..., Awaitable[None]], shell: RaftShell, state: QuorumState
+) -> None:
+    """2: the state file is written later than the messages that depend on it are sent."""
+
+    async def write_late() -> None:
+        await tasks.sleep(_WRITE_DELAY_S)
+        await write(shell, state)
+
+    tasks.spawn_system_task(write_late)
 
 
 @replaces(RaftCore, "_note_progress")
