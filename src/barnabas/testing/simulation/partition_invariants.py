@@ -43,6 +43,8 @@ class _Committed:
 
     places: list[Place] = attrs.field(factory=list[Place])
     batches: list[bytes] = attrs.field(factory=list[bytes])
+    epochs: list[int] = attrs.field(factory=list[int])
+    """The leader epoch in which each batch was committed, perhaps later than that of its append."""
     lost: dict[Place, bytes] = attrs.field(factory=dict[Place, bytes])
     losses: list[Loss] = attrs.field(factory=list[Loss])
     deleted_to: int = 0
@@ -118,7 +120,7 @@ class PartitionInvariants(LogObserver):
         kept = committed.common(log)
         if kept == len(committed.places):
             return
-        if _leader_epoch(committed.batches[kept]) >= leader_epoch:
+        if committed.epochs[kept] >= leader_epoch:
             return  # it applies a leadership that has ended: others have committed since
         is_lost = (log.topic, log.partition) in self.disks[log.broker_id].lost
         has_lost = log.lost_end > 0 or is_lost
@@ -126,7 +128,7 @@ class PartitionInvariants(LogObserver):
         lacking = committed.places[kept][0]
         self._require(may_lack, "P4", f"leader of epoch {leader_epoch} lacks {lacking} in {log!r}")
         committed.lost.update(zip(committed.places[kept:], committed.batches[kept:], strict=True))
-        del committed.places[kept:], committed.batches[kept:]
+        del committed.places[kept:], committed.batches[kept:], committed.epochs[kept:]
         committed.losses.append(Loss(leader_epoch, lacking))
         first = committed.index_of(log)
         self._checked[log] = min(self._checked.get(log, 0), kept - first)
@@ -146,6 +148,7 @@ class PartitionInvariants(LogObserver):
             if first + index == len(places):
                 places.append(place)
                 committed.batches.append(data)
+                committed.epochs.append(log.latest_epoch)
             # A follower that was away truncates to the start of an epoch, which may be where the
             # leader's log starts after a deletion, and then moves its log start.
             is_deleted = header.next_offset <= committed.deleted_to
@@ -266,11 +269,6 @@ class PartitionInvariants(LogObserver):
                 records = b"" if log is None else log.records_from(start)
                 is_equal = other.records() == records
                 self._require(is_equal, "P1", f"{other!r} is not the leader's {log!r}")
-
-
-def _leader_epoch(batch: bytes) -> int:
-    ((_, header),) = iter_batches(batch)
-    return header.partition_leader_epoch
 
 
 def _next_offset(batch: bytes) -> int:
