@@ -20,8 +20,11 @@ def given(producer_id: int | None) -> int:
     return producer_id
 
 
-def check_request(request: InitProducerIdRequest, max_timeout_ms: int) -> None:
-    """Raise KafkaError INVALID_REQUEST or INVALID_TRANSACTION_TIMEOUT for a wrong request."""
+def checked_id(request: InitProducerIdRequest, max_timeout_ms: int) -> str:
+    """Return the transactional id of a request.
+
+    Raises KafkaError INVALID_REQUEST without one, INVALID_TRANSACTION_TIMEOUT for a wrong timeout.
+    """
     if not request.transactional_id:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "the transactional id is empty")
     if not 0 < request.transaction_timeout_ms <= max_timeout_ms:
@@ -30,6 +33,7 @@ def check_request(request: InitProducerIdRequest, max_timeout_ms: int) -> None:
             f"transaction.timeout.ms={request.transaction_timeout_ms} is not within 1 and "
             f"{max_timeout_ms}",
         )
+    return request.transactional_id
 
 
 def next_epoch(

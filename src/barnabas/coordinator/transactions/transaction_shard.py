@@ -20,7 +20,7 @@ from barnabas.coordinator.transactions.pending_markers import (
     markers_of,
 )
 from barnabas.coordinator.transactions.producer_initialization import (
-    check_request,
+    checked_id,
     given,
     next_epoch,
 )
@@ -97,8 +97,8 @@ class TransactionShard:
         Raises ProducerIdNeededError when a new id is needed; KafkaError INVALID_REQUEST,
         INVALID_TRANSACTION_TIMEOUT, CONCURRENT_TRANSACTIONS, PRODUCER_FENCED.
         """
-        transactional_id, timeout_ms = request.transactional_id, request.transaction_timeout_ms
-        check_request(request, self._settings.max_timeout_ms)
+        transactional_id = checked_id(request, self._settings.max_timeout_ms)
+        timeout_ms = request.transaction_timeout_ms
         present = self._transactions.get(transactional_id)
         if present is None:
             present = Transaction(transactional_id, given(fresh_producer_id), timeout_ms)
