@@ -35,6 +35,7 @@ from barnabas.protocol.messages.sasl_authenticate import (
 )
 from barnabas.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 from barnabas.protocol.messages_base import Message
+from barnabas.sockets.file_ranges import Part
 from barnabas.testing import Node
 from barnabas.testing.free_ports import free_ports
 from tests.client.harness import (
@@ -381,21 +382,23 @@ def test_create_topic_with_a_lost_controller_goes_to_another_broker() -> None:
     with_fake_broker(broker, test, default_api_timeout_ms="5000")
 
 
-class StuckStream(trio.abc.Stream):
+class StuckStream:
     """A connection to a peer that does not read."""
 
-    async def send_all(self, data: object) -> None:
+    def receive_into(self, buffer: memoryview, /) -> int:
+        raise BlockingIOError
+
+    async def wait_readable(self) -> None:
         await trio.sleep_forever()
 
-    async def wait_send_all_might_not_block(self) -> None:
+    def send_now(self, parts: list[Part]) -> list[Part]:
+        return parts
+
+    async def send(self, parts: list[Part]) -> None:
         await trio.sleep_forever()
 
-    async def receive_some(self, max_bytes: int | None = None) -> bytes:
-        await trio.sleep_forever()
-        return b""
-
-    async def aclose(self) -> None:
-        await trio.lowlevel.checkpoint()
+    def close(self) -> None:
+        pass
 
 
 def test_request_to_a_peer_that_does_not_read_is_silence_for_all_who_wait() -> None:

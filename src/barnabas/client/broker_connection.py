@@ -5,12 +5,10 @@ request that times out, or is cancelled while its bytes are being sent, closes t
 that is cancelled later does not, and its response is dropped when it comes.
 """
 
-import os
 import secrets
-import socket
 from collections.abc import Generator
 from contextlib import contextmanager
-from typing import Final, Protocol, TypeVar, cast
+from typing import Final, TypeVar
 
 import trio
 
@@ -23,13 +21,12 @@ from barnabas.client.failures import (
     Address,
     AuthenticationError,
     BrokerGoneError,
-    BrokerRefusedError,
     BrokerSilentError,
     ConnectionFailureError,
     MalformedResponseError,
     MechanismRefusedError,
-    TlsError,
 )
+from barnabas.client.outgoing_sockets import Scratch, Sockets, failure_of
 from barnabas.protocol.errors import ErrorCode, ProtocolError, error_code
 from barnabas.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from barnabas.protocol.messages.sasl_authenticate import (
@@ -38,15 +35,14 @@ from barnabas.protocol.messages.sasl_authenticate import (
 )
 from barnabas.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 from barnabas.protocol.messages_base import Message
+from barnabas.sockets.byte_stream import ByteStream
 
-_RECEIVE_BYTES: Final = 256 * 1024
+_RECEIVES_MAX: Final = 8
+"""The number of receives of one response before other tasks run."""
 _API_VERSIONS_NEWEST: Final = 4
 _SASL_HANDSHAKE_VERSION: Final = 1
 _SESSION_SHARE: Final = 0.85
 """The part of a SASL session's lifetime after which a connection is replaced (KIP-368)."""
-
-local_address: Final = trio.lowlevel.RunVar[str | None]("local address", default=None)
-"""The address from which this event loop's connections start; None: the system chooses."""
 
 R = TypeVar("R", bound=Message)
 
@@ -64,66 +60,6 @@ class _Waiter:
     def settle(self, outcome: Message | ConnectionFailureError) -> None:
         self.outcome = outcome
         self.event.set()
-
-
-class ByteStream(Protocol):
-    """The two directions of a connection; the errors are trio's."""
-
-    async def send_all(self, data: bytes, /) -> None:
-        """Send bytes. Raises BrokenResourceError when the connection was reset."""
-        ...
-
-    async def receive_some(self, max_bytes: int | None = None, /) -> bytes | bytearray:
-        """Return what has arrived, b"" at the end. Raises BrokenResourceError."""
-        ...
-
-    async def aclose(self) -> None:
-        """Close the connection."""
-        ...
-
-
-class Sockets:
-    """The sockets of the system; a simulation has its own in their place."""
-
-    async def connect(self, address: Address, config: ClientConfig) -> ByteStream:
-        """Connect to an address, with TLS where the configuration asks for it.
-
-        Raises BrokerRefusedError when no process listens there, and other ConnectionFailureErrors.
-        """
-        try:
-            stream = await trio.open_tcp_stream(
-                address.host, address.port, local_address=local_address.get()
-            )
-        except OSError as error:
-            failure = BrokerRefusedError if _is_refused(error) else BrokerGoneError
-            raise failure(address, _connect_reason(error)) from None
-        except UnicodeError:  # a label of the host name is empty or too long
-            raise BrokerGoneError(address, "the host name is invalid") from None
-        if config.receive_buffer_bytes > 0:
-            stream.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, config.receive_buffer_bytes)
-        if config.tls is None:
-            return stream
-        import ssl
-
-        from barnabas.client.client_tls import tls_context
-
-        try:
-            secure = trio.SSLStream(
-                stream, tls_context(config.tls), server_hostname=address.host, https_compatible=True
-            )
-            await secure.do_handshake()
-        except trio.BrokenResourceError as error:
-            await trio.aclose_forcefully(stream)
-            cause = error.__cause__
-            if isinstance(cause, ssl.SSLError):
-                raise TlsError(address, f"TLS handshake failed: {cause.reason or cause}") from None
-            raise BrokerGoneError(
-                address, "the connection was reset in the TLS handshake"
-            ) from None
-        except BaseException:
-            await trio.aclose_forcefully(stream)
-            raise
-        return secure
 
 
 class BrokerConnection:
@@ -200,8 +136,10 @@ class BrokerConnection:
             self._waiting[number] = waiter
             waiter.is_sent = True
             try:
-                await self._stream.send_all(data)
-            except (trio.BrokenResourceError, trio.ClosedResourceError):
+                await self._stream.send([data])
+            except OSError as error:
+                self._fail(failure_of(self.address, error))
+            except trio.ClosedResourceError:
                 self._fail(BrokerGoneError(self.address, "the connection was reset"))
             except BaseException:
                 self._fail(BrokerGoneError(self.address, "a request was cancelled while sent"))
@@ -221,13 +159,15 @@ class BrokerConnection:
                 task_status.started()
                 await self._hand_out_responses()
                 self._fail(BrokerGoneError(self.address, self._closed_reason()))
-        except (trio.BrokenResourceError, trio.ClosedResourceError):
+        except OSError as error:
+            self._fail(failure_of(self.address, error))
+        except trio.ClosedResourceError:
             self._fail(BrokerGoneError(self.address, "the connection was reset"))
         except (ProtocolError, ValueError) as error:
             self._fail(MalformedResponseError(self.address, f"malformed response: {error}"))
         finally:
             self.close()
-            await _close_at_once(self._stream)
+            self._stream.close()
 
     def _closed_reason(self) -> str:
         """Return why the broker may have closed the connection."""
@@ -239,12 +179,27 @@ class BrokerConnection:
         )
 
     async def _hand_out_responses(self) -> None:
-        while data := await self._stream.receive_some(_RECEIVE_BYTES):
-            for number, response in self._exchange.receive(bytes(data)):
-                self._answers += 1
-                waiter = self._waiting.pop(number, None)
-                if waiter is not None:
-                    waiter.settle(response)
+        """Return at the end of the peer's bytes."""
+        stream, scratch = self._stream, tasks.local(Scratch).plain
+        while True:
+            await stream.wait_readable()
+            for _ in range(_RECEIVES_MAX):
+                try:
+                    count = stream.receive_into(scratch)
+                except BlockingIOError:
+                    break
+                if not count:
+                    return
+                self._take(scratch[:count])
+                if not self._exchange.is_within_frame:
+                    break
+
+    def _take(self, data: memoryview) -> None:
+        for number, response in self._exchange.receive(data):
+            self._answers += 1
+            waiter = self._waiting.pop(number, None)
+            if waiter is not None:
+                waiter.settle(response)
 
     def close(self) -> None:
         """Close the connection; requests without a response fail."""
@@ -313,13 +268,6 @@ class BrokerConnection:
         return response
 
 
-async def _close_at_once(stream: ByteStream) -> None:
-    """Close a stream without waiting for its peer."""
-    with tasks.cancel_scope() as scope:
-        scope.cancel()
-        await stream.aclose()
-
-
 async def open_connection(
     address: Address, config: ClientConfig, nursery: tasks.Nursery
 ) -> BrokerConnection:
@@ -346,29 +294,3 @@ def _within(limit_s: float, address: Address, what: str) -> Generator[None, None
             yield
     except tasks.TimeIsUpError:
         raise BrokerSilentError(address, f"{what} within {limit_s:g} s") from None
-
-
-def _connect_reason(error: OSError) -> str:
-    """Return why a connection failed, in a few words."""
-    causes = [item for item in _attempts(error.__cause__) if isinstance(item, OSError)] or [error]
-    return "; ".join(dict.fromkeys(_reason(item) for item in causes))
-
-
-def _is_refused(error: OSError) -> bool:
-    """True when every attempt to connect was refused, so that no process listens there."""
-    attempts = _attempts(error.__cause__)
-    return all(isinstance(attempt, ConnectionRefusedError) for attempt in attempts)
-
-
-def _reason(error: OSError) -> str:
-    """Return the system's text for an error; those of address look-ups have their own."""
-    if error.errno is not None and error.errno > 0:
-        return os.strerror(error.errno)
-    return error.strerror or str(error)
-
-
-def _attempts(cause: BaseException | None) -> tuple[BaseException | None, ...]:
-    """Return the failures of the attempts that trio made, one for each address of a name."""
-    if isinstance(cause, ExceptionGroup):
-        return cast("ExceptionGroup[Exception]", cause).exceptions
-    return (cause,)

@@ -6,15 +6,18 @@ stores are refused. Unknown properties are kept in `ignored`, for a warning.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import attrs
 
 from barnabas.client.core.sasl_exchange import MECHANISMS
 from barnabas.client.failures import Address
 from barnabas.config import ConfigError, properties_file
+
+if TYPE_CHECKING:
+    import ssl
 
 _PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _COMPRESSION: Final = ("none", "gzip", "snappy", "lz4", "zstd")
@@ -36,6 +39,8 @@ class TlsSettings:
     key_password: str | None = attrs.field(default=None, repr=False)
     check_hostname: bool = True
     verify: bool = True
+    source: "Callable[[], ssl.SSLContext] | None" = attrs.field(default=None, repr=False)
+    """Returns the context of a new connection, in place of one that the other fields describe."""
 
 
 @attrs.frozen

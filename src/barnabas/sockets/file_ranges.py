@@ -4,6 +4,8 @@ import os
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeAlias
 
+import trio
+
 # The number of bytes per sendfile call: a fast peer must not occupy the loop.
 SLICE_BYTES = 256 * 1024
 # Up to this size a slice is read and sent with the parts around it: one call instead of two.
@@ -27,6 +29,11 @@ def read_ahead(fd: int, position: int, size: int) -> None:
         if not count:
             return
         position += count
+
+
+async def read_ahead_in_thread(fd: int, position: int, size: int) -> None:
+    """Read a range of a file into the page cache in one of trio's threads."""
+    await trio.to_thread.run_sync(read_ahead, fd, position, size)
 
 
 def is_cached(fd: int, position: int, size: int) -> bool:

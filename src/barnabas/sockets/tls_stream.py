@@ -22,7 +22,9 @@ RECEIVE_BYTES: Final = 256 * 1024
 class TlsStream:
     """A non-blocking socket with TLS (`ByteStream`); `handshake` comes first.
 
-    `scratch` is the memory for received bytes, which the streams of a loop share.
+    `scratch` is the memory for received bytes, which the streams of a loop share. `server_name` is
+    the server's name as this client knows it, which its certificate must have where the context
+    checks names; None where this end is the server.
     """
 
     __slots__ = ("_ended", "_incoming", "_is_full", "_outgoing", "_read_ahead", "_scratch",
@@ -34,12 +36,19 @@ class TlsStream:
         context: ssl.SSLContext,
         read_ahead: ReadAhead,
         scratch: memoryview,
+        *,
+        server_name: str | None = None,
     ) -> None:
         self._sock = sock
         self._read_ahead = read_ahead
         self._scratch = scratch
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
-        self._ssl = context.wrap_bio(self._incoming, self._outgoing, server_side=True)
+        self._ssl = context.wrap_bio(
+            self._incoming,
+            self._outgoing,
+            server_side=server_name is None,
+            server_hostname=server_name,
+        )
         self._unsent = b""  # encrypted bytes that the socket did not accept
         self._is_full = False  # more decrypted bytes or records may be here already
         self._ended = False

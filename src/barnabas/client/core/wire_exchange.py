@@ -56,7 +56,12 @@ class WireExchange:
         self._expected.append(_Expected(number, message.API_KEY, version))
         return number, data
 
-    def receive(self, data: bytes) -> list[Answer]:
+    @property
+    def is_within_frame(self) -> bool:
+        """True when a part of a response has been received."""
+        return bool(self._received)
+
+    def receive(self, data: bytes | memoryview) -> list[Answer]:
         """Return the responses that are complete now.
 
         Raises ProtocolError when the bytes are not the responses to the requests in their order;

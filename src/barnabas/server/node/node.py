@@ -204,7 +204,7 @@ class Node:
         """Have connections to other nodes start from `barnabas.peer.bind.address`."""
         address = self.config.get("barnabas.peer.bind.address")
         if address is not None:
-            from barnabas.client.broker_connection import local_address
+            from barnabas.client.outgoing_sockets import local_address
 
             local_address.set(address)
 

@@ -213,7 +213,7 @@ async def _open(address: BrokerAddress) -> trio.socket.SocketType:
     Raises ConnectionRefusedError when all addresses refuse, UnicodeError for an invalid host name,
     OSError for any other failure.
     """
-    from barnabas.client.broker_connection import local_address
+    from barnabas.client.outgoing_sockets import local_address
 
     failures: list[OSError] = []
     own = local_address.get()

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import attrs
 
-from barnabas.client.broker_connection import Sockets
+from barnabas.client.outgoing_sockets import Sockets
 from barnabas.cluster.broker.broker_identity import NO_EPOCH
 from barnabas.cluster.metadata.image import METADATA_TOPIC, MetadataImage
 from barnabas.cluster.quorum.quorum_state import QuorumState

@@ -6,12 +6,13 @@ own client connection, which negotiates the versions and matches the responses.
 """
 
 from collections import deque
+from collections.abc import Callable
 from typing import Any, Final
 
 import attrs
 
 from barnabas import tasks
-from barnabas.client.broker_connection import BrokerConnection, ByteStream
+from barnabas.client.broker_connection import BrokerConnection
 from barnabas.client.client_config import ClientConfig
 from barnabas.client.failures import (
     Address,
@@ -23,6 +24,8 @@ from barnabas.client.failures import (
 from barnabas.protocol.apis import API
 from barnabas.protocol.errors import EncodingError, error_code
 from barnabas.protocol.messages_base import Message
+from barnabas.sockets.byte_stream import ByteStream
+from barnabas.sockets.file_ranges import Part
 from barnabas.testing.simulation.fatal_errors import UNEXPLAINED, error_codes
 from barnabas.testing.simulation.network import Failure, OnFailure, OnResponse
 from barnabas.testing.simulation.quorum_invariants import InvariantError
@@ -235,21 +238,17 @@ def _address(streams: SimStreams, node_id: int, listener: str) -> Address:
 class _TurnStream:
     """A stream that reports each time that something was sent."""
 
-    def __init__(self, stream: ByteStream, sent: Any) -> None:
+    def __init__(self, stream: ByteStream, sent: Callable[[], object]) -> None:
         self._stream = stream
         self._sent = sent
+        self.receive_into = stream.receive_into
+        self.wait_readable = stream.wait_readable
+        self.send_now = stream.send_now
+        self.close = stream.close
 
-    async def send_all(self, data: bytes, /) -> None:
-        """Send bytes. Raises BrokenResourceError when the connection was reset."""
+    async def send(self, parts: list[Part]) -> None:
+        """Send all parts. Raises OSError when the connection was reset."""
         try:
-            await self._stream.send_all(data)
+            await self._stream.send(parts)
         finally:
             self._sent()
-
-    async def receive_some(self, max_bytes: int | None = None, /) -> bytes | bytearray:
-        """Return what has arrived, b"" at the end. Raises BrokenResourceError."""
-        return await self._stream.receive_some(max_bytes)
-
-    async def aclose(self) -> None:
-        """Close the connection."""
-        await self._stream.aclose()

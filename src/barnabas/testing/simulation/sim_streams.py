@@ -12,10 +12,11 @@ from typing import Final
 import trio
 
 from barnabas import tasks
-from barnabas.client.broker_connection import Sockets
 from barnabas.client.client_config import ClientConfig
 from barnabas.client.failures import Address, BrokerRefusedError
+from barnabas.client.outgoing_sockets import Sockets
 from barnabas.protocol.messages.api_versions import ApiVersionsResponse
+from barnabas.sockets.file_ranges import Part
 from barnabas.testing.simulation.network import Network
 from barnabas.testing.simulation.world import Process, World
 
@@ -25,7 +26,7 @@ Accept = Callable[["SimStream"], None]
 
 
 class SimStream:
-    """One end of a connection (`broker_connection.ByteStream`)."""
+    """One end of a connection (`sockets.ByteStream`)."""
 
     def __init__(self, streams: "SimStreams", process: Process) -> None:
         self.process = process
@@ -45,17 +46,21 @@ class SimStream:
         """True while the life of the process that opened this end runs."""
         return self.process.runs(self._life)
 
-    async def send_all(self, data: bytes, /) -> None:
-        """Send bytes. Raises BrokenResourceError when the connection was reset."""
-        self.send(bytes(data))
+    async def send(self, parts: list[Part]) -> None:
+        """Send all parts. Raises ConnectionResetError when the connection was reset."""
+        self.send_now(parts)
         await tasks.checkpoint()
 
-    def send(self, data: bytes) -> None:
-        """Send bytes without waiting. Raises BrokenResourceError when the connection was reset."""
+    def send_now(self, parts: list[Part]) -> list[Part]:
+        """Send all parts: a simulated network accepts any number of bytes at once.
+
+        Raises ConnectionResetError when the connection was reset.
+        """
         self.process.effect()
         if self.is_broken or self._is_closed:
-            raise trio.BrokenResourceError
-        self._send(data)
+            raise ConnectionResetError
+        self._send(b"".join(_bytes(part) for part in parts))
+        return []
 
     def _send(self, data: bytes) -> None:
         self._sending.append(data)
@@ -102,19 +107,26 @@ class SimStream:
     def _wake(self) -> None:
         self._arrived.set()
 
-    async def receive_some(self, max_bytes: int | None = None, /) -> bytes:
-        """Return what has arrived, b"" at the end. Raises BrokenResourceError."""
-        del max_bytes
-        while not self._received and not self._is_ended:
-            if self.is_broken:
-                raise trio.BrokenResourceError
+    def receive_into(self, buffer: memoryview, /) -> int:
+        """Receive what has arrived; return the number of bytes, 0 at the end.
+
+        Raises BlockingIOError when nothing has arrived, ConnectionResetError after a reset.
+        """
+        count = min(len(self._received), len(buffer))
+        if count:
+            buffer[:count] = self._received[:count]
+            del self._received[:count]
+        elif not self._is_ended:
+            raise ConnectionResetError if self.is_broken else BlockingIOError
+        return count
+
+    async def wait_readable(self) -> None:
+        """Wait until something has arrived. Raises trio.ClosedResourceError when it is closed."""
+        while not (self._received or self._is_ended or self.is_broken):
             if self._is_closed:
                 raise trio.ClosedResourceError
             self._arrived = tasks.event()
             await self._arrived.wait()
-        data = bytes(self._received)
-        self._received.clear()
-        return data
 
     def limit_versions(self, response: ApiVersionsResponse) -> None:
         """Lower the versions of an answer to those of an older release at either end."""
@@ -136,10 +148,6 @@ class SimStream:
         """True while bytes of this end have not arrived."""
         return bool(self._sending)
 
-    async def aclose(self) -> None:
-        """Close this end (see `close`)."""
-        self.close()
-
     def close(self) -> None:
         """Close this end; the peer gets the end of the bytes, and a reset when it sends more."""
         if not self._is_closed:
@@ -148,6 +156,11 @@ class SimStream:
             self._wake()
             if not self.is_broken:
                 self._send(b"")
+
+
+def _bytes(part: Part) -> bytes:
+    """Return a part of what is sent; one that a log has read is in memory."""
+    return part.data if hasattr(part, "data") else part
 
 
 class SimStreams:

@@ -16,6 +16,7 @@ import trio
 
 from barnabas import tasks
 from barnabas.client.failures import Address
+from barnabas.client.outgoing_sockets import Scratch
 from barnabas.protocol.errors import KafkaError, ProtocolError
 from barnabas.protocol.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
@@ -156,7 +157,7 @@ class SimConnection:
         try:
             with self.scope:
                 await self._serve()
-        except (trio.BrokenResourceError, ProtocolError):
+        except (OSError, trio.ClosedResourceError, ProtocolError):
             pass
         finally:
             self._forget_queue()
@@ -172,13 +173,15 @@ class SimConnection:
         self._queue.clear()
 
     async def _serve(self) -> None:
+        scratch = tasks.local(Scratch).plain
         while not self._is_closing:
             frame = self._frame()
             if frame is None:
-                data = await self._stream.receive_some()
-                if not data:
+                await self._stream.wait_readable()
+                count = self._stream.receive_into(scratch)
+                if not count:
                     return
-                self._received += data
+                self._received += scratch[:count]
                 continue
             await self._handle(self._dispatcher.decode(self, frame))
         await self._drain()
@@ -232,8 +235,8 @@ class SimConnection:
                 self._queue.popleft()
                 self._count(context, response)
                 parts = self._dispatcher.encode(context, response)
-                self._stream.send(b"".join(_bytes(part) for part in parts))
-        except (trio.BrokenResourceError, ProtocolError):
+                self._stream.send_now(parts)
+        except (OSError, ProtocolError):
             self.scope.cancel()
         self._drained.set()
 
@@ -249,8 +252,3 @@ class SimConnection:
         while self._queue:
             self._drained = tasks.event()
             await self._drained.wait()
-
-
-def _bytes(part: Any) -> bytes:
-    """Return a part of a response; one that a log has read is in memory."""
-    return part.data if hasattr(part, "data") else part
