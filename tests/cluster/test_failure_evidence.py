@@ -289,3 +289,43 @@ def test_evidence_that_the_controller_does_not_confirm_expires_for_clients() -> 
     assert evidence.gone == {KEY}, "a new active controller counts it"
     evidence.on_connected(KEY, 60_000)
     assert not evidence.disputed(60_000)
+
+
+def test_connection_that_was_not_admitted_hides_no_broker() -> None:
+    """A limit of the listener may have closed it; refusals after it count as ever."""
+    evidence = watching()
+    evidence.on_connected(KEY, 500, is_admitted=False)
+    evidence.on_closed(KEY, 1000)
+    assert not evidence.unreachable(1001)
+    assert not evidence.is_settling(1001)
+    assert not evidence.just_ended(1001)
+    refuse(evidence, refuse(evidence, 1000))
+    assert evidence.gone == {KEY}
+
+
+def test_connection_that_is_admitted_later_hides_its_broker() -> None:
+    evidence = watching()
+    evidence.on_connected(KEY, 500, is_admitted=False)
+    evidence.on_admitted(KEY)
+    evidence.on_closed(KEY, 1000)
+    assert evidence.unreachable(1001) == {KEY}
+    assert evidence.is_settling(1001)
+
+
+def test_connection_that_this_side_left_is_replaced_at_once_and_hides_no_broker() -> None:
+    evidence = watching()
+    evidence.on_connected(KEY, 500)
+    evidence.on_left(KEY, 1000)
+    assert not evidence.unreachable(1000)
+    assert not evidence.is_settling(1000)
+    assert [key for key, _ in evidence.take_due(1000)] == [KEY]
+    evidence.on_connected(KEY, 1001)
+    evidence.on_closed(KEY, 2000)
+    assert evidence.unreachable(2000) == {KEY}
+
+
+def test_process_that_ends_while_its_connection_is_replaced_is_noticed() -> None:
+    evidence = watching()
+    evidence.on_left(KEY, 1000)
+    refuse(evidence, refuse(evidence, 1000))
+    assert evidence.gone == {KEY}

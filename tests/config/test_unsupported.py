@@ -13,7 +13,6 @@ from barnabas.config.properties.replication_properties import DYNAMIC_ONLY
 NODE = NodeConfig.load()
 
 PROMISES = [
-    ("sasl.mechanism.inter.broker.protocol", "PLAIN"),
     ("sasl.kerberos.service.name", "kafka"),
     ("sasl.login.class", "org.example.Login"),
     ("listener.name.plaintext.plain.sasl.login.class", "org.example.Login"),
@@ -144,14 +143,18 @@ def test_property_of_sasl_of_a_listener_with_sasl_has_no_warning() -> None:
     assert NodeConfig.load(None, config).warnings == ()
 
 
-def test_listener_with_sasl_between_nodes_stops_the_start() -> None:
+def test_properties_of_the_controllers_listener_are_read_by_a_broker() -> None:
     config = {
-        "listeners": "SASL_PLAINTEXT://127.0.0.1:9094,CONTROLLER://127.0.0.1:9093",
-        "inter.broker.listener.name": "SASL_PLAINTEXT",
-        "controller.quorum.bootstrap.servers": "a:9093,b:9093",
+        "process.roles": "broker",
+        "listeners": "PLAINTEXT://127.0.0.1:9092",
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:SASL_SSL",
+        "controller.quorum.bootstrap.servers": "a:9093",
+        "sasl.mechanism.controller.protocol": "PLAIN",
+        "listener.name.controller.plain.sasl.jaas.config": "Module required;",
+        "listener.name.controller.ssl.truststore.location": "trust.pem",
+        "ssl.truststore.type": "PEM",
     }
-    with pytest.raises(ConfigError, match="connect to each other in plain text"):
-        NodeConfig.load(None, config)
+    assert NodeConfig.load(None, config).warnings == ()
 
 
 def test_property_of_one_listener_is_one_warning_line() -> None:

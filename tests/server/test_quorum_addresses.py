@@ -44,7 +44,7 @@ def test_endpoint_of_the_leader_is_the_announced_one() -> None:
 def test_endpoint_of_the_leader_is_the_one_in_a_response() -> None:
     addresses = addresses_of(core_of(1, OLD))
     addresses.learn(5, 1, [NODE_ENDPOINT])
-    assert addresses.leader_state() == LeaderState(5, 1, NEW)
+    assert addresses.leader_state("CONTROLLER") == LeaderState(5, 1, NEW)
 
 
 def test_endpoint_of_a_later_leader_is_used_when_its_epoch_is_known() -> None:
@@ -66,8 +66,20 @@ def test_endpoint_of_an_earlier_epoch_is_not_used() -> None:
     assert addresses.endpoint(1) == OLD
 
 
+def test_leader_state_has_the_address_of_the_listener_that_was_asked() -> None:
+    """While a cluster moves to another listener, nodes connect to the old or to the new one."""
+    secure = Endpoint("SECURE", "one", 9095)
+    addresses = addresses_of(core_of(1, OLD, secure))
+    assert addresses.leader_state("CONTROLLER") == LeaderState(5, 1, OLD)
+    assert addresses.leader_state("SECURE") == LeaderState(5, 1, secure)
+    assert addresses.leader_state("OTHER") == LeaderState(5, None, None)
+    core = core_of(2)
+    core.local = Voter(core.local.key, (*core.local.endpoints, secure))
+    assert addresses_of(core).leader_state("SECURE") == LeaderState(5, 2, secure)
+
+
 def test_leader_state_without_an_address_states_no_leader() -> None:
-    leader = addresses_of(core_of(1)).leader_state()
+    leader = addresses_of(core_of(1)).leader_state("CONTROLLER")
     assert leader == LeaderState(5, None, None)
     response = raft_wire.fetch_response(FetchResponse(5, 1, ErrorCode.NONE), b"", 0, leader)
     assert response.responses[0].partitions[0].current_leader.leader_id == -1

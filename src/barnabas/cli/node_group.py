@@ -34,7 +34,7 @@ def serve_group(
 ) -> int:
     """Run the nodes until SIGTERM or SIGINT; return the exit code. Raises ConfigError."""
     from barnabas.server.node_group.group_defaults import hint, topic_defaults
-    from barnabas.server.node_group.group_plan import GroupPlanError, plan_group
+    from barnabas.server.node_group.group_plan import GroupListeners, GroupPlanError, plan_group
     from barnabas.server.node_group.group_process import NodeGroup, run_group
     from barnabas.server.node_group.group_voters import latest_voters
 
@@ -51,6 +51,7 @@ def serve_group(
             has_file=file is not None,
             topic_defaults=topic_defaults(directory, count),
             voters=latest_voters(directory),
+            listeners=GroupListeners.of({**_properties_in(file), **given}),
         )
     except GroupPlanError as error:
         raise CliError(str(error)) from None
@@ -70,6 +71,15 @@ def serve_group(
         form=first.get_str("barnabas.log.format"),
         now_ms=time.time_ns() // 1_000_000,
     )
+
+
+def _properties_in(file: Path | None) -> dict[str, str]:
+    """Return the properties of the configuration file. Raises ConfigError."""
+    if file is None:
+        return {}
+    from barnabas.config import properties_file
+
+    return properties_file.read(file)
 
 
 def _print_table(plan: GroupPlan, hint: str | None) -> None:

@@ -75,6 +75,7 @@ class BrokerConnection:
         self._sending = tasks.lock()
         self._failure: ConnectionFailureError | None = None
         self._reader = tasks.cancel_scope()
+        self._closed = tasks.event()
         self._answers = 0
         self._opening_answers = 0
         self._expires_at = float("inf")
@@ -89,6 +90,10 @@ class BrokerConnection:
     def is_idle(self) -> bool:
         """True when no request waits for a response."""
         return not self._waiting
+
+    async def wait_closed(self) -> None:
+        """Return when the connection has ended."""
+        await self._closed.wait()
 
     async def ask(
         self,
@@ -168,6 +173,7 @@ class BrokerConnection:
         finally:
             self.close()
             self._stream.close()
+            self._closed.set()
 
     def _closed_reason(self) -> str:
         """Return why the broker may have closed the connection."""

@@ -216,15 +216,19 @@ class NodeConfig:
     @property
     def is_single_node(self) -> bool:
         """True when the configuration names no other controller: the node leads its own quorum."""
-        if not (self.is_broker and self.is_controller):
-            return False
+        return self.is_broker and self.is_controller and not self.names_other_controllers
+
+    @property
+    def names_other_controllers(self) -> bool:
+        """True when the configuration names a controller that is not this node."""
         servers = self.get("controller.quorum.bootstrap.servers")
         own = {
             f"{host}:{each.port}"
             for each in (*self.controller_listeners, *self.advertised_controller_listeners)
             for host in (each.host, "localhost", "127.0.0.1")
         }
-        return len(self.get("controller.quorum.voters")) <= 1 and own.issuperset(servers)
+        voters = {int(text.partition("@")[0]) for text in self.get("controller.quorum.voters")}
+        return not own.issuperset(servers) or not voters <= {self.node_id}
 
     def _resolve_identity(self) -> None:
         roles = self.get("process.roles")
@@ -335,21 +339,6 @@ class NodeConfig:
                 f"must reach each other through an advertised listener, one of: {known}",
                 name="inter.broker.listener.name",
             )
-        self._check_between_nodes()
-
-    def _check_between_nodes(self) -> None:
-        """Refuse TLS and SASL on the listeners that other nodes use."""
-        if self.is_single_node:
-            return
-        between = {*self.controller_listener_names, self.inter_broker_listener_name}
-        for listener in self.listeners:
-            if listener.name in between and listener.security_protocol != "PLAINTEXT":
-                raise ConfigError(
-                    f"Invalid value {listener} for configuration listeners: nodes of a cluster "
-                    "connect to each other in plain text; use a PLAINTEXT listener for "
-                    f"{listener.name}, in a network that clients do not reach",
-                    name="listeners",
-                )
 
 
 def lookup(name: str) -> Property | None:

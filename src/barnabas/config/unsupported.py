@@ -13,9 +13,8 @@ from barnabas.config.node_config import SINGLE_NODE, lookup
 from barnabas.config.schema import ConfigError, Property, to_text
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterator
 
-    from barnabas.config.listeners import Listener
     from barnabas.config.node_config import NodeConfig
 
 _LISTENER_PREFIX = "listener.name."
@@ -92,7 +91,7 @@ def _is_of_sasl(name: str) -> bool:
 
 def _has_sasl(config: NodeConfig, name: str) -> bool:
     """True when a listener with SASL exists to which the property belongs."""
-    return _belongs(name, [x for x in config.listeners if x.security_protocol.startswith("SASL_")])
+    return _belongs(name, _listeners(config, lambda protocol: protocol.startswith("SASL_")))
 
 
 def _is_of_tls(name: str) -> bool:
@@ -108,13 +107,21 @@ def _is_of_connections(name: str) -> bool:
 
 def _has_tls(config: NodeConfig, name: str) -> bool:
     """True when a listener with TLS exists to which the property belongs."""
-    return _belongs(name, [x for x in config.listeners if x.security_protocol.endswith("SSL")])
+    return _belongs(name, _listeners(config, lambda protocol: protocol.endswith("SSL")))
 
 
-def _belongs(name: str, listeners: Sequence[Listener]) -> bool:
+def _listeners(config: NodeConfig, has: Callable[[str], bool]) -> set[str]:
+    """Return the names of the listeners, of this node and of those it connects to, by protocol."""
+    names = {config.inter_broker_listener_name, config.controller_listener_names[0]}
+    protocols = {each: config.security_protocols.get(each, "PLAINTEXT") for each in names}
+    protocols |= {each.name: each.security_protocol for each in config.listeners}
+    return {name.lower() for name, protocol in protocols.items() if has(protocol)}
+
+
+def _belongs(name: str, listeners: Collection[str]) -> bool:
     """True when one of the listeners reads the property."""
-    names = {each.name.lower() for each in listeners}
-    return bool(names) and (not name.startswith(_LISTENER_PREFIX) or name.split(".", 3)[2] in names)
+    is_of_all = not name.startswith(_LISTENER_PREFIX)
+    return bool(listeners) and (is_of_all or name.split(".", 3)[2] in listeners)
 
 
 def _differs(row: Property, value: object) -> bool:

@@ -8,7 +8,12 @@ import attrs
 
 from barnabas.server.node_group.group_defaults import replicated_topics
 from barnabas.server.node_group.group_directories import format_group
-from barnabas.server.node_group.group_plan import GroupPlan, PlannedNode, internal_topics
+from barnabas.server.node_group.group_plan import (
+    GroupListeners,
+    GroupPlan,
+    PlannedNode,
+    internal_topics,
+)
 from barnabas.testing.free_ports import HOST, free_ports
 
 
@@ -54,7 +59,7 @@ def lay_out(
     ]
     topics = replicated_topics(nodes) if replicates_topics else {}
     shared = {**internal_topics(min(nodes, 3)), **topics, **(config or {})}
-    plan = GroupPlan(nodes=planned, shared=shared)
+    plan = GroupPlan(nodes=planned, shared=shared, listeners=GroupListeners.of(shared))
     for _ in format_group(plan, time.time_ns() // 1_000_000):
         pass
     own = node_config or {}

@@ -97,7 +97,10 @@ class Node(ServerContext):
             self._end(self._scope.cancel)
             raise
         self.server = server
-        self.port = server.bound_port(self._security.listener)
+        # With `security`, a node has another listener for its clients than for other nodes.
+        brokers = server.config.inter_broker_listener_name
+        is_plain = self._security.listener == "PLAINTEXT"
+        self.port = server.bound_port(brokers if is_plain else self._security.listener)
         return self
 
     def _run(self, server: ServerNode, started: "Future[None]") -> None:

@@ -14,6 +14,7 @@ from barnabas.testing.server_context import ServerContext
 
 _READY = re.compile(r" ready listeners=(\S*)")
 _CLIENTS = re.compile(r"PLAINTEXT://[^:,]*:(\d+)")
+_OTHER_CLIENTS = re.compile(r"(?:^|,)(?!CONTROLLER)[^:,]+://[^:,]*:(\d+)")
 _START_TIMEOUT_S = 60.0
 _STOP_TIMEOUT_S = 30.0
 _LISTENERS = "PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:0"
@@ -91,7 +92,7 @@ class NodeProcess(ServerContext):
                 self.log.append(line)
                 match = _READY.search(line)
                 if match:
-                    clients = _CLIENTS.search(match[1])
+                    clients = _CLIENTS.search(match[1]) or _OTHER_CLIENTS.search(match[1])
                     self.port = int(clients[1]) if clients else 0
                     ready.set()
 

@@ -7,6 +7,10 @@ were refused. A timeout, an unreachable host, a reset alone, or an address that 
 does not count: such a broker keeps its session, as in Apache Kafka. Only the order counts, not the
 time between: this process may have been paused meanwhile, and then nothing else would show it.
 
+Limits of a listener close connections of clients that have not authenticated. Where connections
+authenticate, one that is closed before the broker has admitted it hides no broker, and only the
+refusals after it count.
+
 Evidence hides a broker from the clients of this node for 3 s. A controller that has the same
 evidence fences the broker by then; one that reaches the broker does not.
 
@@ -47,7 +51,8 @@ class _Watch:
     """The connection to one registration of a broker.
 
     `closed_ms` is when a connection was closed, None when an attempt after it ended in another way
-    than by a refusal. `is_refused` is true when one attempt after it was refused.
+    than by a refusal. `is_refused` is true when one attempt after it was refused. `is_admitted` is
+    true when the end of the last connection hides the broker.
     """
 
     address: BrokerAddress
@@ -58,6 +63,7 @@ class _Watch:
     failures: int = 0
     is_reached: bool = False
     refusals_at_start: int = 0
+    is_admitted: bool = True
 
 
 class FailureEvidence:
@@ -90,14 +96,32 @@ class FailureEvidence:
         }
         return ended
 
-    def on_connected(self, key: SessionKey, now_ms: int) -> None:
-        """An attempt to connect has succeeded: the broker is alive."""
+    def on_connected(self, key: SessionKey, now_ms: int, *, is_admitted: bool = True) -> None:
+        """An attempt to connect has succeeded: the broker is alive.
+
+        A connection that must authenticate is not admitted yet.
+        """
         watch = self._watches.get(key)
         if watch is not None:
+            watch.is_admitted = is_admitted
             watch.connected_ms, watch.closed_ms, watch.is_refused = now_ms, None, False
             watch.is_reached = True
             self._gone.pop(key, None)
             self._ended_ms.pop(key, None)
+
+    def on_admitted(self, key: SessionKey) -> None:
+        """The broker has authenticated the connection."""
+        watch = self._watches.get(key)
+        if watch is not None and watch.connected_ms is not None:
+            watch.is_admitted = True
+
+    def on_left(self, key: SessionKey, now_ms: int) -> None:
+        """This side has closed the connection, and connects again at once."""
+        watch = self._watches.get(key)
+        if watch is not None and watch.connected_ms is not None:
+            watch.connected_ms, watch.closed_ms, watch.is_refused = None, now_ms, False
+            watch.is_admitted = False
+            watch.next_ms = now_ms
 
     def on_closed(self, key: SessionKey, now_ms: int) -> None:
         """The broker has closed the connection, or its host has reset it."""
@@ -107,7 +131,8 @@ class FailureEvidence:
         if now_ms - watch.connected_ms >= _STABLE_MS:
             watch.failures = 0
         watch.connected_ms, watch.closed_ms, watch.is_refused = None, now_ms, False
-        self._ended_ms[key] = now_ms
+        if watch.is_admitted:
+            self._ended_ms[key] = now_ms
         # A process that ends may accept a connection and close it at once. A proxy does so forever.
         is_early = watch.failures < _EARLY_ATTEMPTS
         delay_ms = _BETWEEN_ATTEMPTS_MS if watch.failures else 0
@@ -167,7 +192,9 @@ class FailureEvidence:
         closed = {
             key
             for key, watch in self._watches.items()
-            if watch.closed_ms is not None and now_ms - watch.closed_ms <= _CLOSED_MS
+            if watch.closed_ms is not None
+            and watch.is_admitted
+            and now_ms - watch.closed_ms <= _CLOSED_MS
         }
         return closed | (self._gone.keys() - self.disputed(now_ms))
 

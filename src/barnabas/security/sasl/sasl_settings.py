@@ -20,7 +20,7 @@ from barnabas.security.sasl.plain_mechanism import PLAIN, plain_users
 from barnabas.security.token_validation import TokenRules
 
 _SECURITY: Final = "org.apache.kafka.common.security"
-_LOGIN_MODULES: Final = {
+LOGIN_MODULES: Final = {
     PLAIN: f"{_SECURITY}.plain.PlainLoginModule",
     **dict.fromkeys(SCRAM_BY_NAME, f"{_SECURITY}.scram.ScramLoginModule"),
     OAUTHBEARER: f"{_SECURITY}.oauthbearer.OAuthBearerLoginModule",
@@ -32,7 +32,7 @@ _TOKEN_HANDLERS: Final = (
 )
 _FILE: Final = "file:"
 
-MECHANISMS: Final = tuple(_LOGIN_MODULES)
+MECHANISMS: Final = tuple(LOGIN_MODULES)
 _ENABLED: Final = "sasl.enabled.mechanisms"
 _JAAS: Final = "sasl.jaas.config"
 _HANDLER: Final = "sasl.server.callback.handler.class"
@@ -68,8 +68,8 @@ def sasl_listeners(config: NodeConfig) -> dict[str, SaslListener]:
 
 
 def _sasl_listener(config: NodeConfig, listener: Listener) -> SaslListener:
-    mechanisms = _enabled_mechanisms(config, listener)
-    modules = {each: _login_module(config, listener, each) for each in mechanisms}
+    mechanisms = enabled_mechanisms(config, listener.name)
+    modules = {each: login_module(config, listener.name, each) for each in mechanisms}
     reauth = {each: _max_reauth_ms(config, listener.name, each) for each in mechanisms}
     users = plain_users(modules[PLAIN].options) if PLAIN in modules else {}
     tokens = _token_settings(config, listener) if OAUTHBEARER in modules else None
@@ -79,15 +79,16 @@ def _sasl_listener(config: NodeConfig, listener: Listener) -> SaslListener:
     return SaslListener(listener.name, reauth, users, tokens)
 
 
-def _enabled_mechanisms(config: NodeConfig, listener: Listener) -> tuple[str, ...]:
-    name = listener_property(listener.name, _ENABLED)
-    value = listener_value(config, listener.name, _ENABLED)
+def enabled_mechanisms(config: NodeConfig, listener: str) -> tuple[str, ...]:
+    """Return the mechanisms that a listener accepts. Raises ConfigError."""
+    name = listener_property(listener, _ENABLED)
+    value = listener_value(config, listener, _ENABLED)
     name = name if config.is_set(name) else _ENABLED
     enabled = value if isinstance(value, tuple) else ()
     known = ", ".join(MECHANISMS)
     if not config.is_set(name):
         raise ConfigError(
-            f"Missing configuration {_ENABLED}: listener {listener.name} would ask for GSSAPI "
+            f"Missing configuration {_ENABLED}: listener {listener} would ask for GSSAPI "
             f"(Kerberos), the default, which barnabas does not support; set it to one or more of "
             f"{known}",
             name=_ENABLED,
@@ -101,24 +102,27 @@ def _enabled_mechanisms(config: NodeConfig, listener: Listener) -> tuple[str, ..
             )
     if not enabled:
         raise ConfigError(
-            f"Invalid value for configuration {name}: listener {listener.name} has no mechanism; "
+            f"Invalid value for configuration {name}: listener {listener} has no mechanism; "
             f"set one or more of {known}",
             name=name,
         )
     return enabled
 
 
-def _login_module(config: NodeConfig, listener: Listener, mechanism: str) -> LoginModule:
-    """Return the login module of a mechanism; as in Kafka, each needs one."""
-    name = listener_property(listener.name, _JAAS, mechanism)
-    expected = _LOGIN_MODULES[mechanism]
+def login_module(config: NodeConfig, listener: str, mechanism: str) -> LoginModule:
+    """Return the login module of a listener's mechanism; as in Kafka, each needs one.
+
+    Raises ConfigError.
+    """
+    name = listener_property(listener, _JAAS, mechanism)
+    expected = LOGIN_MODULES[mechanism]
     example = f"{expected} required{_EXAMPLE_OPTIONS.get(mechanism, '')};"
     if not config.is_set(name):
-        others = (_JAAS, listener_property(listener.name, _JAAS))
+        others = (_JAAS, listener_property(listener, _JAAS))
         ignored = [each for each in others if config.is_set(each)]
         note = f" ({ignored[0]} without this prefix has no effect)" if ignored else ""
         raise ConfigError(
-            f"Missing configuration {name}{note}: listener {listener.name} accepts {mechanism}; "
+            f"Missing configuration {name}{note}: listener {listener} accepts {mechanism}; "
             f"set it, as {example}",
             name=name,
         )

@@ -16,6 +16,7 @@ from barnabas.protocol.messages_base import Message
 from barnabas.server.api.context import AnyContext
 from barnabas.server.controller_channel.local_controller import LocalControllerChannel
 from barnabas.server.open_nursery import OpenNursery
+from barnabas.server.peer_security import Secured, plain
 
 if TYPE_CHECKING:
     from barnabas.client.failures import Address
@@ -46,12 +47,14 @@ class QuorumControllerChannel:
         *,
         request_timeout_s: float,
         timeout_s: float = _TIMEOUT_S,
+        secured: Secured = plain,
     ) -> None:
         self._node_id = node_id
         self._local = local
         self._leader = leader
         self._request_timeout_s = request_timeout_s
         self._timeout_s = timeout_s
+        self._secured = secured
         self._remote: RemoteController | None = None
         self._silences = 0
         self._nursery = OpenNursery()
@@ -133,6 +136,7 @@ class QuorumControllerChannel:
     # The connections to another node
 
     def _connect(self, leader: LeaderAddress) -> "RemoteController":
+        from barnabas.client.failures import ClientError
         from barnabas.server.controller_channel.remote_controller import RemoteController
 
         address = _address(leader)
@@ -140,12 +144,16 @@ class QuorumControllerChannel:
             self._disconnect()
             if self._nursery.current is None:
                 raise KafkaError(ErrorCode.NOT_CONTROLLER, "the channel is closed")
-            self._remote = RemoteController(
-                address,
-                str(self._node_id),
-                self._nursery.current,
-                request_timeout_s=self._request_timeout_s,
-            )
+            try:
+                self._remote = RemoteController(
+                    address,
+                    str(self._node_id),
+                    self._nursery.current,
+                    request_timeout_s=self._request_timeout_s,
+                    secured=self._secured,
+                )
+            except ClientError as error:  # this node has no credentials for others
+                raise KafkaError(ErrorCode.NETWORK_EXCEPTION, str(error)) from error
             logger.info(
                 "using controller node_id=%d epoch=%d address=%s",
                 leader.node_id,

@@ -21,6 +21,7 @@ from barnabas.server.api.context import AnyContext
 from barnabas.server.api.embedded_requests import is_not_controller
 from barnabas.server.api.envelopes import unwrap, wrap
 from barnabas.server.controller_channel.controller_channel import expect
+from barnabas.server.peer_security import Secured, plain
 from barnabas.server.peer_times import CONNECT_S, SILENT_S
 
 logger = logging.getLogger(__name__)
@@ -49,7 +50,13 @@ class RemoteController:
     """
 
     def __init__(
-        self, address: Address, client_id: str, nursery: tasks.Nursery, *, request_timeout_s: float
+        self,
+        address: Address,
+        client_id: str,
+        nursery: tasks.Nursery,
+        *,
+        request_timeout_s: float,
+        secured: Secured = plain,
     ) -> None:
         self.address = address
         self.versions: Mapping[int, tuple[int, int]] | None = None
@@ -67,7 +74,7 @@ class RemoteController:
         self._unanswered_since: float | None = None
         self._heartbeats_over: BrokerConnection | None = None
         self._connected_at = 0.0
-        self._pool = ConnectionPool(config, nursery)
+        self._pool = ConnectionPool(secured(config), nursery)
         self._waiting: dict[tasks.CancelScope, None] = {}
 
     async def send(

@@ -7,6 +7,7 @@ from barnabas import tasks
 from barnabas.protocol.errors import EncodingError, ErrorCode, KafkaError
 from barnabas.protocol.messages_base import Message
 from barnabas.server.open_nursery import OpenNursery
+from barnabas.server.peer_security import Secured, plain
 
 if TYPE_CHECKING:
     from barnabas.client.connection_pool import ConnectionPool
@@ -30,11 +31,13 @@ class BrokerRequests:
         purpose: str,
         listener_name: str,
         image: "Callable[[], MetadataImage]",
+        secured: Secured = plain,
     ) -> None:
         self._own_id = own_id
         self._client_id = f"broker-{own_id}-{purpose}"
         self._listener_name = listener_name
         self._image = image
+        self._secured = secured
         self._nursery = OpenNursery()
         self._pool: ConnectionPool | None = None
         self._waiting: dict[int, dict[tasks.CancelScope, None]] = {}
@@ -112,5 +115,5 @@ class BrokerRequests:
                 connect_timeout_s=CONNECT_S,
                 request_timeout_s=COORDINATOR_REQUEST_S,
             )
-            self._pool = ConnectionPool(config, nursery)
+            self._pool = ConnectionPool(self._secured(config), nursery)
         return self._pool

@@ -4,6 +4,7 @@ A simulation has its own in place of this class. The order in which the node use
 `node` alone.
 """
 
+import math
 import time
 from collections.abc import Mapping
 from contextlib import ExitStack
@@ -80,13 +81,21 @@ class Machine:
 
     def failure_detector(self, node: "Node") -> "FailureDetector | None":
         """Return what notices that the process of another broker ends."""
-        from barnabas.server.quorum.failure_detector import FailureDetector
+        from barnabas.server.quorum.failure_detector import DetectorAccess, FailureDetector
 
+        get_ms = node.config.get_int
+        idle_ms = get_ms("connections.max.idle.ms")
+        access = DetectorAccess(
+            secured=node.to_brokers,
+            lasts_s=idle_ms / 2000 if idle_ms > 0 else math.inf,
+            stranger_lasts_s=get_ms("barnabas.authentication.timeout.ms") / 2000,
+        )
         return FailureDetector(
             node.node_id,
             node.config.inter_broker_listener_name,
             clock=node.clock,
             report=node.quorum.end_session,
+            access=access,
         )
 
     async def start_metrics(self, node: "Node", nursery: tasks.Nursery) -> None:

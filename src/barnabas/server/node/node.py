@@ -28,6 +28,7 @@ from barnabas.server.node.data_directories import lost_directories
 from barnabas.server.node.endpoints import registered
 from barnabas.server.node.machine import Machine
 from barnabas.server.node_failures import DisksLostError
+from barnabas.server.peer_security import Secured, plain
 from barnabas.server.replication.commit_wait import CommitWaits
 from barnabas.server.transport.acceptor import Limits, Listener, dynamic_limits
 
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from barnabas.security.standard_authorizer import StandardAuthorizer
     from barnabas.server.coordinators.group_service import GroupCoordinator
     from barnabas.server.coordinators.transactions.transaction_service import TransactionCoordinator
+    from barnabas.server.node.peer_access import NodeAccess
     from barnabas.server.quorum.failure_detector import FailureDetector
     from barnabas.server.quorum.quorum import Quorum
     from barnabas.server.quorum.quorum_loading import LoadedQuorum
@@ -55,6 +57,8 @@ logger = logging.getLogger(__name__)
 
 # The time for responses to requests in flight after a stop is requested.
 STOP_GRACE_S = 5.0
+
+_PLAIN = "PLAINTEXT"
 
 Preparation = Callable[["Node"], Awaitable[None]]
 
@@ -111,6 +115,10 @@ class Node:
             self.authorizer = configured_authorizer(config)
         self.dispatchers: dict[ListenerKind, Dispatcher] = {}
         self.listeners: list[Listener] = []
+        self.to_brokers: Secured = plain
+        self.to_controllers: Secured = plain
+        self.access: NodeAccess | None = None
+        """The credentials for other nodes; None where connections to them are in plain text."""
         self._detector: FailureDetector | None = None
         self._stopping = tasks.event()
         self.disks_lost = tasks.event()
@@ -156,6 +164,8 @@ class Node:
         for listener in self.listeners:
             if listener.tls is not None:
                 listener.tls.reload(self.config)
+        for each in () if self.access is None else self.access.all:
+            each.reload(self.config)
 
     def stop(self) -> None:
         """Request a stop; `run` returns when the node has stopped."""
@@ -188,6 +198,7 @@ class Node:
         self.assignors = assignors_of(self.config)  # before a data directory is formatted
         with ExitStack() as held:
             self._bind(held)
+            self._prepare_access()
             self.logs = self.machine.open_data(self)
             clean = False
             try:
@@ -219,6 +230,22 @@ class Node:
                 self.settings.subscribe(listener.tls.reloaded_by, listener.tls.reload)
                 self.settings.when_touched(listener.tls.reload_changed_files)
 
+    def _prepare_access(self) -> None:
+        """Find how to connect to other nodes. Raises ConfigError when they would refuse it."""
+        config = self.config
+        names = config.inter_broker_listener_name, config.controller_listener_names[0]
+        if all(config.security_protocols.get(each, _PLAIN) == _PLAIN for each in names):
+            return
+        from barnabas.server.node.peer_access import node_access
+
+        own = {each.name: each.tls for each in self.listeners if each.tls is not None}
+        self.access = node_access(config, own)
+        self.to_brokers = self.access.brokers.secured
+        self.to_controllers = self.access.controllers.secured
+        for each in self.access.all:
+            if each.reloaded_by:
+                self.settings.subscribe(each.reloaded_by, each.reload)
+
     async def _start_coordinators(self, nursery: tasks.Nursery) -> None:
         """Start what a broker serves in addition to its replicas, and accept its clients."""
         from barnabas.server.coordinators.group_service import GroupCoordinator
@@ -238,6 +265,7 @@ class Node:
             *shared,
             groups=self.groups,
             producer_ids=ProducerIds(self.quorum.broker, self.channel, nursery.start_soon),
+            to_brokers=self.to_brokers,
         )
         await nursery.start(self.groups.run)
         await nursery.start(self.transactions.run)
@@ -327,6 +355,7 @@ class Node:
             disk=self.disk,
             clock=self.clock,
             authorizer=self.authorizer,
+            to_controllers=self.to_controllers,
         )
         self.quorum = self.new_quorum(setup, await load_quorum(setup))
         if self.authorizer is not None:
@@ -342,6 +371,7 @@ class Node:
             local,
             self.quorum.leader_address,
             request_timeout_s=self.config.get_int("controller.socket.timeout.ms") / 1000,
+            secured=self.to_controllers,
         )
         self.quorum.when_leader_changes(self.channel.follow_leader)
         await nursery.start(self.channel.run)
@@ -369,6 +399,7 @@ class Node:
             self.settings,
             broker=self.quorum.broker,
             clock=self.clock,
+            secured=self.to_brokers,
         )
         await nursery.start(self.quorum.run, self.channel, self._follow_metadata)
         nursery.start_soon(self.directories.run)

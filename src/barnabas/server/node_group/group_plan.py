@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple, Self
 
 import attrs
 
@@ -13,7 +13,9 @@ CONTROLLER_PORT_DISTANCE: Final = 10_000
 
 _VOTERS_MAX: Final = 3
 _PORT_MAX: Final = 65_535
-_SCHEME: Final = "PLAINTEXT://"
+_PLAINTEXT: Final = "PLAINTEXT"
+_CONTROLLER: Final = "CONTROLLER"
+_CONTROLLER_NAMES: Final = "controller.listener.names"
 
 
 class GroupPlanError(ValueError):
@@ -47,6 +49,20 @@ class PlannedNode:
         return f"{_bracketed(self.host)}:{self.controller_port}"
 
 
+class GroupListeners(NamedTuple):
+    """The names of the listeners of each node: for clients and brokers, and for controllers."""
+
+    clients: str = _PLAINTEXT
+    controllers: str = _CONTROLLER
+
+    @classmethod
+    def of(cls, properties: Mapping[str, str]) -> Self:
+        """Return the names that properties of all nodes choose."""
+        clients = properties.get("inter.broker.listener.name", _PLAINTEXT)
+        controllers = properties.get(_CONTROLLER_NAMES, _CONTROLLER).partition(",")[0]
+        return cls(clients.strip().upper(), controllers.strip().upper())
+
+
 @attrs.frozen(kw_only=True)
 class GroupPlan:
     """The nodes, and the properties that they share.
@@ -57,6 +73,7 @@ class GroupPlan:
     nodes: Sequence[PlannedNode]
     shared: Mapping[str, str]
     topic_defaults: Mapping[str, str] = {}
+    listeners: GroupListeners = attrs.field(factory=GroupListeners)
 
     @property
     def controllers(self) -> list[PlannedNode]:
@@ -65,16 +82,16 @@ class GroupPlan:
 
     def properties(self, node: PlannedNode) -> dict[str, str]:
         """Return the properties of a node that its command line sets."""
-        listeners = [f"{_SCHEME}{node.bootstrap}"]
+        listeners = [f"{self.listeners.clients}://{node.bootstrap}"]
         if node.is_controller:
-            listeners.append(f"CONTROLLER://{node.controller_address}")
+            listeners.append(f"{self.listeners.controllers}://{node.controller_address}")
         servers = ",".join(each.controller_address for each in self.controllers)
         return {
             **self.shared,
             "node.id": str(node.node_id),
             "process.roles": node.roles,
             "listeners": ",".join(listeners),
-            "controller.listener.names": "CONTROLLER",
+            _CONTROLLER_NAMES: self.listeners.controllers,
             "controller.quorum.bootstrap.servers": servers,
             "log.dirs": str(node.directory),
         }
@@ -88,6 +105,7 @@ def plan_group(
     data: Path,
     given: Mapping[str, str],
     has_file: bool,
+    listeners: GroupListeners = GroupListeners(),  # noqa: B008 - a frozen value
     topic_defaults: Mapping[str, str] | None = None,
     voters: VoterSet | None = None,
 ) -> GroupPlan:
@@ -118,7 +136,8 @@ def plan_group(
             raise GroupPlanError(f"--set {name} cannot be used with --nodes: each node has its own")
     topics: Mapping[str, str] = {} if has_file else (topic_defaults or {})
     defaults = {} if has_file else {**internal_topics(min(count, _VOTERS_MAX)), **topics}
-    return GroupPlan(nodes=nodes, shared={**defaults, **given}, topic_defaults=topics)
+    shared = {**defaults, **given}
+    return GroupPlan(nodes=nodes, shared=shared, topic_defaults=topics, listeners=listeners)
 
 
 def _check_ports(count: int, port: int) -> None:

@@ -2,14 +2,18 @@
 
 `cluster.controller.failure_evidence` decides; this module connects, waits for the end of each
 connection, and reports.
+
+A connection authenticates as those of this node's fetches do, and is replaced before
+`connections.max.idle.ms` of the brokers closes it.
 """
 
 import errno
 import logging
+import math
 import select
 import socket
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, suppress
 from typing import Final
 
 import attrs
@@ -20,11 +24,25 @@ from barnabas.cluster.controller.failure_evidence import SETTLE_MS, BrokerAddres
 from barnabas.cluster.controller.sessions import SessionKey
 from barnabas.cluster.metadata.delta import MetadataDelta
 from barnabas.cluster.metadata.image import BrokerImage, MetadataImage
+from barnabas.server.peer_security import Secured, plain
 
 logger = logging.getLogger(__name__)
 
 _CONNECT_TIMEOUT_S: Final = 1.0
 _READ_BYTES: Final = 64
+
+
+@attrs.frozen(kw_only=True)
+class DetectorAccess:
+    """How a detector connects: the security of the listener, and how long connections last.
+
+    A node without credentials for brokers stays a stranger to them, and leaves before their
+    `barnabas.authentication.timeout.ms`.
+    """
+
+    secured: Secured = plain
+    lasts_s: float = math.inf
+    stranger_lasts_s: float = math.inf
 
 
 class FailureDetector:
@@ -33,8 +51,8 @@ class FailureDetector:
     A broker that ends right after its start has a connection, too: it is watched before it is
     unfenced. A broker that was fenced is watched again after its next registration.
 
-    `listener_name` is the listener that brokers serve each other on. `report` is called with each
-    registration whose process has ended, perhaps several times.
+    `listener_name` is the listener that brokers serve each other on, `access` how to connect to it.
+    `report` is called with each registration whose process has ended, perhaps several times.
     """
 
     def __init__(
@@ -44,11 +62,14 @@ class FailureDetector:
         *,
         clock: Clock,
         report: Callable[[SessionKey], None],
+        access: DetectorAccess = DetectorAccess(),
     ) -> None:
         self._node_id = node_id
         self._listener_name = listener_name
         self._now_ms = clock.monotonic_ms
         self._report = report
+        self._access = access
+        self._failing: set[SessionKey] = set()
         self._evidence = FailureEvidence()
         self._connections: dict[SessionKey, trio.CancelScope] = {}
         self._registered: set[SessionKey] = set()
@@ -178,20 +199,90 @@ class FailureDetector:
         except (OSError, UnicodeError, trio.TooSlowError):
             evidence.on_failed(key, self._now_ms())
         else:
-            evidence.on_connected(key, self._now_ms())
+            is_plain = self._access.secured is plain
+            evidence.on_connected(key, self._now_ms(), is_admitted=is_plain)
             self._wake()
-            await self._wait_for_end(stream)
-            evidence.on_closed(key, self._now_ms())
+            if is_plain:
+                is_closed = await self._wait_for_end(stream, self._access.lasts_s)
+            else:
+                is_closed = await self._authenticate(key, address, stream)
+            if is_closed:
+                evidence.on_closed(key, self._now_ms())
+            else:
+                evidence.on_left(key, self._now_ms())
 
-    async def _wait_for_end(self, stream: trio.socket.SocketType) -> None:
-        number = stream.fileno()
-        self._poller.register(number, select.POLLIN)
-        try:
-            with stream, suppress(OSError):
+    async def _wait_for_end(self, stream: trio.socket.SocketType, lasts_s: float) -> bool:
+        """Return True when the broker has closed the connection, False when its time is over."""
+        with self._polled(stream.fileno()), stream, suppress(OSError):
+            with trio.move_on_after(lasts_s) as scope:
                 while await stream.recv(_READ_BYTES):
                     pass  # a broker sends nothing without a request
+            return not scope.cancelled_caught
+        return True
+
+    @contextmanager
+    def _polled(self, number: int) -> Generator[None, None, None]:
+        """Let `settle` see that something has arrived at a socket."""
+        self._poller.register(number, select.POLLIN)
+        try:
+            yield
         finally:
             self._poller.unregister(number)
+
+    async def _authenticate(
+        self, key: SessionKey, target: BrokerAddress, stream: trio.socket.SocketType
+    ) -> bool:
+        """Authenticate, then wait for the end; False when this side has ended the connection."""
+        from barnabas.client.broker_connection import BrokerConnection
+        from barnabas.client.client_config import ClientConfig
+        from barnabas.client.failures import Address, AuthenticationError, ClientError
+        from barnabas.client.outgoing_sockets import stream_of
+
+        client_id = f"controller-{self._node_id}-failure-detector"
+        # A broker that starts accepts connections late: only its end ends the wait.
+        plain_config = ClientConfig((), client_id=client_id, request_timeout_s=math.inf)
+        try:
+            config = self._access.secured(plain_config)
+        except AuthenticationError:
+            return await self._wait_for_end(stream, self._access.stranger_lasts_s)
+        address, number = Address(*target), stream.detach()
+        sock = socket.socket(fileno=number)
+        sock.setblocking(False)
+        with trio.move_on_after(self._access.lasts_s) as scope:
+            try:
+                connection = BrokerConnection(
+                    address, config, await stream_of(sock, address, config)
+                )
+                async with trio.open_nursery() as nursery:
+                    await nursery.start(connection.read_responses)
+                    try:
+                        await connection.prepare()
+                    except BaseException:
+                        connection.close()
+                        raise
+                    self._evidence.on_admitted(key)
+                    self._failing.discard(key)
+                    with self._polled(number):
+                        await connection.wait_closed()
+            except* ClientError as errors:
+                self._cannot_authenticate(key, target, errors.exceptions[0])
+        return not scope.cancelled_caught
+
+    def _cannot_authenticate(
+        self, key: SessionKey, address: BrokerAddress, error: Exception
+    ) -> None:
+        """Log the first of several failures to authenticate at a broker."""
+        from barnabas.client.failures import AuthenticationError, TlsError
+
+        if isinstance(error, AuthenticationError | TlsError) and key not in self._failing:
+            self._failing.add(key)
+            logger.warning(
+                "cannot authenticate at broker=%d address=%s:%d error=%s hint=%s",
+                key.broker_id,
+                *address,
+                error,
+                "compare the credentials of the inter-broker listener of both nodes",
+            )
 
     def _is_settling(self) -> bool:
         """True also for a connection whose end has arrived, but is not yet handled."""

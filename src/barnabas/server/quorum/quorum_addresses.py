@@ -99,14 +99,31 @@ class QuorumAddresses:
         voters = [_address(each.host, each.port) for each in endpoints if each is not None]
         return [address for address in dict.fromkeys([*voters, *configured]) if address != own]
 
-    def leader_state(self) -> "LeaderState":
-        """Return the epoch, for a response; the leader is stated if its address is known."""
+    def leader_state(self, listener_name: str) -> "LeaderState":
+        """Return the epoch, for a response; the leader is stated if its address is known.
+
+        The address is that of the listener that got the request: while a cluster moves to another
+        controller listener, nodes connect to the one or to the other.
+        """
         from barnabas.cluster.quorum.raft_wire import LeaderState
 
         leader = self.leader_address()
+        if leader is not None and listener_name != self._listener_name:
+            leader = self._leader_at(leader, listener_name)
         if leader is None:
             return LeaderState(self._core.epoch, None, None)
         return LeaderState(leader.epoch, leader.node_id, leader.endpoint)
+
+    def _leader_at(self, leader: LeaderAddress, listener_name: str) -> LeaderAddress | None:
+        """Return the leader's address at another controller listener; None when it is unknown."""
+        core, node_id = self._core, leader.node_id
+        voter = core.voters.voters.get(node_id)
+        endpoints = () if voter is None else voter.endpoints
+        if node_id == core.local.key.id:
+            endpoints = core.local.endpoints
+        found = (each for each in endpoints if each.name == listener_name)
+        endpoint = next(found, None)
+        return None if endpoint is None else leader._replace(endpoint=endpoint)
 
     def leader_address(self) -> LeaderAddress | None:
         """Return the address of the leader; None while it is unknown."""

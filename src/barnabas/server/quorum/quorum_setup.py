@@ -10,6 +10,7 @@ from barnabas.cluster.metadata.image import Endpoint
 from barnabas.cluster.quorum.raft_state import Timeouts
 from barnabas.config import NodeConfig
 from barnabas.config.subscriptions import ConfigSubscriptions
+from barnabas.server.peer_security import Secured, plain
 from barnabas.server.quorum.metadata_log import MetadataLog
 from barnabas.server.quorum.raft_peers import PeerSettings
 
@@ -33,6 +34,8 @@ class QuorumSetup:
     clock: Clock
     authorizer: "StandardAuthorizer | None" = None
     """It gets the ACLs of the committed metadata before any other part of the node."""
+    to_controllers: Secured = plain
+    """Adds the security of the controller listeners to connections."""
 
     @property
     def config(self) -> NodeConfig:
@@ -69,4 +72,5 @@ class QuorumSetup:
             fetch_bytes_max=get("controller.quorum.fetch.max.bytes"),
             snapshot_bytes_max=get("controller.quorum.fetch.snapshot.max.bytes"),
             directory=log.directory,
+            secured=self.to_controllers,
         )

@@ -32,6 +32,7 @@ from barnabas.protocol.messages.api_versions import ApiVersionsRequest, ApiVersi
 from barnabas.protocol.messages_base import Message
 from barnabas.server.node_failures import DisksLostError
 from barnabas.server.open_nursery import OpenNursery
+from barnabas.server.peer_security import Secured, plain
 from barnabas.server.quorum.rare_log import PeerFailures, RareLog
 
 if TYPE_CHECKING:
@@ -84,6 +85,7 @@ class PeerSettings:
     snapshot_bytes_max: int = 1 << 20
     directory: Path
     """The directory of the quorum's log, for downloaded snapshots."""
+    secured: Secured = plain
 
 
 class RaftPeers:
@@ -266,7 +268,7 @@ class RaftPeers:
                 reconnect_backoff_s=shortest_s,
                 reconnect_backoff_max_s=longest_s,
             )
-            self._pool = ConnectionPool(config, nursery)
+            self._pool = ConnectionPool(settings.secured(config), nursery)
         return self._pool
 
     def _log_refusal(self, request: str, address: "Address", number: int) -> None:

@@ -19,6 +19,7 @@ from barnabas.config.subscriptions import ConfigSubscriptions
 from barnabas.protocol.errors import EncodingError, ProtocolError
 from barnabas.protocol.messages.fetch import FetchRequest, FetchResponse
 from barnabas.protocol.messages.list_offsets import ListOffsetsResponse
+from barnabas.server.peer_security import Secured, plain
 from barnabas.server.peer_times import CONNECT_S, SILENT_S
 
 logger = logging.getLogger(__name__)
@@ -65,6 +66,7 @@ class FetcherTask:
         image: Callable[[], MetadataImage],
         broker: BrokerLifecycle,
         clock: Clock,
+        secured: Secured = plain,
     ) -> None:
         self.core = core
         self._key = key
@@ -72,6 +74,7 @@ class FetcherTask:
         self._image = image
         self._broker = broker
         self._clock = clock
+        self._secured = secured
         self._connection: BrokerConnection | None = None
         self._scope = tasks.cancel_scope()
         self._woken = tasks.event()
@@ -177,7 +180,9 @@ class FetcherTask:
         connection = self._connection
         if connection is None or not connection.is_usable:
             address = self._address()
-            connection = await open_connection(address, self._client_config(address), readers)
+            connection = await open_connection(
+                address, self._secured(self._client_config(address)), readers
+            )
             self._connection = connection
         return connection
 

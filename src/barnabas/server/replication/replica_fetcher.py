@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 from barnabas import tasks
 from barnabas.cluster.metadata.stepwise import Steps
 from barnabas.cluster.replication.fetch_settings import FetchSettings
+from barnabas.server.peer_security import Secured, plain
 from barnabas.server.work_slices import in_slices
 
 if TYPE_CHECKING:
@@ -51,12 +52,15 @@ class ReplicaFetchers:
         settings: "ConfigSubscriptions",
         broker: "BrokerLifecycle",
         clock: "Clock",
+        *,
+        secured: Secured = plain,
     ) -> None:
         self._assignments = assignments
         self._publisher = publisher
         self._settings = settings
         self._broker = broker
         self._clock = clock
+        self._secured = secured
         self._tasks: dict[FetcherKey, FetcherTask] = {}
         self._nursery: tasks.Nursery | None = None
         self._unopened = tasks.event()
@@ -126,6 +130,7 @@ class ReplicaFetchers:
                     image=lambda: self._publisher.image,
                     broker=self._broker,
                     clock=self._clock,
+                    secured=self._secured,
                 )
                 nursery.start_soon(started.run)
 

@@ -27,6 +27,7 @@ from barnabas.sockets.tls_stream import RECEIVE_BYTES, TlsStream
 
 if TYPE_CHECKING:
     from barnabas.server.transport.connection import Connection
+    from barnabas.server.transport.outgoing_tls import OutgoingTls
 
 logger = logging.getLogger(__name__)
 
@@ -52,6 +53,8 @@ class TlsListener:
         self._turns = trio.CapacityLimiter(_STEPS_OF_A_TURN)
         self.failures = FailureLog()
         self.failed_reloads = 0
+        self.outgoing: OutgoingTls | None = None
+        """TLS of this node's connections to the same listener of other nodes."""
         self.reloaded_by = tuple(listener_property(listener, name) for name in RELOADED)
         if self.certificate_left < timedelta(0):
             raise ConfigError(
@@ -71,6 +74,11 @@ class TlsListener:
         while True:
             await trio.sleep(_DAY_S)
             self._warn_of_end()
+
+    @property
+    def context(self) -> ssl.SSLContext:
+        """The context of new connections."""
+        return self._settings.context
 
     def stream(self, sock: socket.socket, read_ahead: ReadAhead) -> TlsStream:
         """Return the stream of an accepted socket."""
@@ -117,6 +125,8 @@ class TlsListener:
         try:
             renewed = load_tls(config, self._listener)
             self._check_renewed(config, renewed)
+            if self.outgoing is not None:
+                self.outgoing.renew(config, self.context, renewed.context)
         except ConfigError as error:
             self.failed_reloads += 1
             logger.error(

@@ -85,6 +85,22 @@ class ListenerProperties:
             return str(self._config.get(own)) if self._config.is_set(own) else "none"
         return str(self.get(name))
 
+    def checks_name(self) -> bool:
+        """Return True when a node's certificate must have the name that it is connected to by.
+
+        Raises ConfigError for an algorithm that is not supported.
+        """
+        name = "ssl.endpoint.identification.algorithm"
+        algorithm = str(self.get(name) or "")
+        if algorithm.lower() not in ("", "https"):
+            raise self.error(name, f"it must be https, or empty, not {algorithm}")
+        return bool(algorithm)
+
+    def has_key(self) -> bool:
+        """Return True when a key store, or a key in the configuration, is set."""
+        names = ("ssl.keystore.location", "ssl.keystore.key", "ssl.keystore.certificate.chain")
+        return any(self.get(name) is not None for name in names)
+
     def error(self, name: str, reason: str) -> ConfigError:
         """Return the error of a property, which names the listener."""
         return ConfigError(
@@ -95,31 +111,59 @@ class ListenerProperties:
 def load_tls(config: NodeConfig, listener: str) -> TlsSettings:
     """Return the TLS settings of a listener. Raises ConfigError when they cannot be used."""
     properties = ListenerProperties(config, listener)
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.options |= ssl.OP_NO_COMPRESSION | ssl.OP_NO_RENEGOTIATION
+    context = _context(properties, ssl.PROTOCOL_TLS_SERVER, ssl.Purpose.CLIENT_AUTH)
     context.verify_mode = _CLIENT_AUTH[properties.client_auth()]
+    certificate = _use_key(context, properties, _key(properties))
+    try:
+        mapping = PrincipalMapping(properties.get("ssl.principal.mapping.rules"))
+    except ValueError as error:
+        raise properties.error("ssl.principal.mapping.rules", str(error)) from None
+    return TlsSettings(context, certificate, mapping)
+
+
+def load_client_tls(
+    config: NodeConfig, listener: str, *, checks_name: bool = True
+) -> ssl.SSLContext:
+    """Return the context of this node's connections to the listeners of that name.
+
+    They show the certificate of the key store, where there is one, to a node that asks for it.
+    Without `checks_name` any trusted certificate is accepted. Raises ConfigError.
+    """
+    properties = ListenerProperties(config, listener)
+    context = _context(properties, ssl.PROTOCOL_TLS_CLIENT, ssl.Purpose.SERVER_AUTH)
+    context.check_hostname = checks_name and properties.checks_name()
+    if properties.has_key():
+        _use_key(context, properties, _key(properties))
+    return context
+
+
+def _context(properties: ListenerProperties, protocol: int, purpose: ssl.Purpose) -> ssl.SSLContext:
+    """Return a context with the versions and the trusted certificates of the properties."""
+    context = ssl.SSLContext(protocol)
+    context.options |= ssl.OP_NO_COMPRESSION | ssl.OP_NO_RENEGOTIATION
     # As in Java, each certificate of the trust store is trusted by itself, not only those of roots.
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     _choose_versions(context, properties)
     trust = _trust(properties)
     try:
         if trust is None:
-            context.load_default_certs(ssl.Purpose.CLIENT_AUTH)
+            context.load_default_certs(purpose)
         else:
             context.load_verify_locations(cadata=trust)
     except ssl.SSLError as error:
         raise properties.error("ssl.truststore.location", _reason(error)) from None
-    material = _key(properties)
+    return context
+
+
+def _use_key(
+    context: ssl.SSLContext, properties: ListenerProperties, material: KeyMaterial
+) -> Certificate:
+    """Load a key and its chain into a context; return the certificate."""
     try:
         _load_key(context, material)
-        certificate = read_certificate(first_certificate(material.chain))
+        return read_certificate(first_certificate(material.chain))
     except (ssl.SSLError, ValueError) as error:
         raise properties.error(_key_property(properties), _reason(error)) from None
-    try:
-        mapping = PrincipalMapping(properties.get("ssl.principal.mapping.rules"))
-    except ValueError as error:
-        raise properties.error("ssl.principal.mapping.rules", str(error)) from None
-    return TlsSettings(context, certificate, mapping)
 
 
 def _choose_versions(context: ssl.SSLContext, properties: ListenerProperties) -> None:

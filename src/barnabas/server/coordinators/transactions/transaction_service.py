@@ -14,6 +14,7 @@ from barnabas.server.coordinators.coordinator_service import CoordinatorService
 from barnabas.server.coordinators.internal_topics import TRANSACTION_TOPIC
 from barnabas.server.coordinators.transactions.marker_writer import LocalMarkers
 from barnabas.server.coordinators.transactions.verification_guards import Guards
+from barnabas.server.peer_security import Secured, plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -76,9 +77,11 @@ class TransactionCoordinator(CoordinatorService["TransactionPartition"]):
         *,
         groups: GroupCoordinator,
         producer_ids: ProducerIds,
+        to_brokers: Secured = plain,
     ) -> None:
         super().__init__(replicas, metadata, config, commits, clock)
         self.producer_ids = producer_ids
+        self._to_brokers = to_brokers
         self.guards = Guards()
         self._timeout_ms = config().get_int("request.timeout.ms")
         self.local_markers = LocalMarkers(
@@ -111,6 +114,7 @@ class TransactionCoordinator(CoordinatorService["TransactionPartition"]):
             purpose,
             self._config().inter_broker_listener_name,
             lambda: self._metadata.image,
+            self._to_brokers,
         )
 
     def transaction_version(self) -> int:

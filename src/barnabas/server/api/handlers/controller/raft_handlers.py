@@ -34,7 +34,9 @@ async def vote(ctx: "RequestContext[Quorum]", request: VoteRequest) -> VoteRespo
     quorum = ctx.services
     message = raft_wire.read_vote_request(request, quorum.cluster_id, quorum.core.local.key.id)
     response = await quorum.raft.vote(message)
-    return raft_wire.vote_response(response, quorum.addresses.leader_state())
+    return raft_wire.vote_response(
+        response, quorum.addresses.leader_state(ctx.connection.listener_name)
+    )
 
 
 async def begin_quorum_epoch(
@@ -46,7 +48,7 @@ async def begin_quorum_epoch(
     endpoints = [Endpoint(each.name, each.host, each.port) for each in request.leader_endpoints]
     quorum.addresses.learn_leader(message.epoch, message.leader_id, endpoints)
     error = await quorum.raft.follow_announcement(message)
-    leader = quorum.addresses.leader_state()
+    leader = quorum.addresses.leader_state(ctx.connection.listener_name)
     return raft_wire.epoch_response(BeginQuorumEpochResponse, error, leader)
 
 
@@ -57,7 +59,7 @@ async def end_quorum_epoch(
     quorum = ctx.services
     message = raft_wire.read_end_request(request, quorum.cluster_id, quorum.core.local.key.id)
     error = await quorum.raft.follow_announcement(message)
-    leader = quorum.addresses.leader_state()
+    leader = quorum.addresses.leader_state(ctx.connection.listener_name)
     return raft_wire.epoch_response(EndQuorumEpochResponse, error, leader)
 
 
@@ -69,7 +71,7 @@ async def fetch(ctx: "RequestContext[Quorum]", request: FetchRequest) -> FetchRe
     follower = quorum.followers.fetching(message.replica.id, limits.high_watermark)
     with follower if is_broker else nullcontext():
         response, records = await quorum.raft.answer_fetch(message, limits)
-    leader = quorum.addresses.leader_state()
+    leader = quorum.addresses.leader_state(ctx.connection.listener_name)
     return raft_wire.fetch_response(response, records, quorum.core.log.start_offset, leader)
 
 
@@ -80,4 +82,6 @@ def fetch_snapshot(
     quorum = ctx.services
     part = snapshot_wire.read_snapshot_request(request, quorum.cluster_id)
     answer = quorum.raft.answer_snapshot(part)
-    return snapshot_wire.snapshot_response(part, answer, quorum.addresses.leader_state())
+    return snapshot_wire.snapshot_response(
+        part, answer, quorum.addresses.leader_state(ctx.connection.listener_name)
+    )

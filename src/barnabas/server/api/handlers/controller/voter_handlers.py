@@ -60,7 +60,7 @@ async def update_raft_voter(
         await quorum.voter_changes.update(Voter(key, _endpoints(request.listeners), low, high))
     except KafkaError as error:
         response.error_code = error.code
-    leader = quorum.addresses.leader_state()
+    leader = quorum.addresses.leader_state(ctx.connection.listener_name)
     if leader.endpoint is not None and leader.leader_id is not None:
         response.current_leader = UpdateRaftVoterResponse.CurrentLeader(
             leader_id=leader.leader_id,
