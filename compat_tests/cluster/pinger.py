@@ -193,7 +193,9 @@ class Pinger(Load):
         )
 
 
-def read_all(bootstrap: str, topic: str, partitions: int) -> Iterator[tuple[int, int, str]]:
+def read_all(
+    bootstrap: str, topic: str, partitions: int, config: dict[str, object] | None = None
+) -> Iterator[tuple[int, int, str]]:
     """Yield partition, offset and value of each record of a topic."""
     consumer = Consumer(
         {
@@ -203,6 +205,7 @@ def read_all(bootstrap: str, topic: str, partitions: int) -> Iterator[tuple[int,
             "enable.partition.eof": True,
             "isolation.level": "read_committed",
             "log_level": 0,
+            **(config or {}),
         }
     )
     try:
@@ -226,10 +229,16 @@ def read_all(bootstrap: str, topic: str, partitions: int) -> Iterator[tuple[int,
         consumer.close()
 
 
-def faults(bootstrap: str, topic: str, partitions: int, *ledgers: Ledger) -> list[str]:
+def faults(
+    bootstrap: str,
+    topic: str,
+    partitions: int,
+    *ledgers: Ledger,
+    config: dict[str, object] | None = None,
+) -> list[str]:
     """Return what is wrong: acked records that are lost, moved, or stored twice."""
     found: dict[str, list[tuple[int, int]]] = {}
-    for partition, offset, value in read_all(bootstrap, topic, partitions):
+    for partition, offset, value in read_all(bootstrap, topic, partitions, config):
         found.setdefault(value, []).append((partition, offset))
     wrong: list[str] = []
     for ledger in ledgers:

@@ -18,7 +18,9 @@ class ClusterContext(ServerContext, Generic[NodeT]):
 
     The first three nodes are voters of the quorum. `config` holds properties of all nodes,
     `node_config` those of one node. With `replicates_topics` and three or more nodes, a topic that
-    is created without settings has three replicas and `min.insync.replicas=2`.
+    is created without settings has three replicas and `min.insync.replicas=2`. `users` are SCRAM
+    users of the new cluster, with their passwords. `client` has the properties with which a client
+    connects, where the listeners have TLS or SASL.
     """
 
     def __init__(
@@ -30,8 +32,11 @@ class ClusterContext(ServerContext, Generic[NodeT]):
         *,
         voters: int | None = None,
         replicates_topics: bool = False,
+        users: Mapping[str, str] | None = None,
+        client: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__(data)
+        self.client = dict(client or {})
         self.layout = lay_out(
             nodes,
             self.data,
@@ -39,6 +44,7 @@ class ClusterContext(ServerContext, Generic[NodeT]):
             replicates_topics=replicates_topics,
             config=config,
             node_config=node_config,
+            users=users,
         )
         self.nodes: dict[int, NodeT] = {
             node.node_id: self._make_node(node.directory, self.layout.properties[node.node_id])

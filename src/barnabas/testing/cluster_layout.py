@@ -1,11 +1,15 @@
 """The layout of a cluster for tests: formatted directories, properties of each node."""
 
+import secrets
 import time
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Final
 
 import attrs
 
+from barnabas.cluster.metadata.scram_credentials import ITERATIONS_MIN, SCRAM_MECHANISMS
+from barnabas.protocol.messages_base import Message
 from barnabas.server.node_group.group_defaults import replicated_topics
 from barnabas.server.node_group.group_directories import format_group
 from barnabas.server.node_group.group_plan import (
@@ -15,6 +19,8 @@ from barnabas.server.node_group.group_plan import (
     internal_topics,
 )
 from barnabas.testing.free_ports import HOST, free_ports
+
+_SALT_BYTES: Final = 32
 
 
 @attrs.frozen(kw_only=True)
@@ -38,11 +44,13 @@ def lay_out(
     replicates_topics: bool = False,
     config: Mapping[str, str] | None = None,
     node_config: Mapping[int, Mapping[str, str]] | None = None,
+    users: Mapping[str, str] | None = None,
 ) -> ClusterLayout:
     """Choose ports and format the directories `data`/node-1, `data`/node-2 and so on.
 
     The first `voters` nodes (all, up to three) are controllers too. `config` is for all nodes,
     `node_config` for one. With `replicates_topics`, topics get the values of `serve --nodes`.
+    `users` are SCRAM users with their passwords.
     """
     controllers = min(nodes, 3) if voters is None else voters
     ports = free_ports(2 * nodes)
@@ -60,7 +68,7 @@ def lay_out(
     topics = replicated_topics(nodes) if replicates_topics else {}
     shared = {**internal_topics(min(nodes, 3)), **topics, **(config or {})}
     plan = GroupPlan(nodes=planned, shared=shared, listeners=GroupListeners.of(shared))
-    for _ in format_group(plan, time.time_ns() // 1_000_000):
+    for _ in format_group(plan, time.time_ns() // 1_000_000, _credentials(users or {})):
         pass
     own = node_config or {}
     return ClusterLayout(
@@ -69,3 +77,14 @@ def lay_out(
             node.node_id: {**plan.properties(node), **own.get(node.node_id, {})} for node in planned
         },
     )
+
+
+def _credentials(users: Mapping[str, str]) -> list[Message]:
+    """Return the records of SCRAM users, for each mechanism."""
+    return [
+        mechanism.credential(salt, salted, ITERATIONS_MIN).record(user, mechanism.code)
+        for user, password in users.items()
+        for mechanism in SCRAM_MECHANISMS
+        for salt in [secrets.token_bytes(_SALT_BYTES)]
+        for salted in [mechanism.salted_password(password, salt, ITERATIONS_MIN)]
+    ]

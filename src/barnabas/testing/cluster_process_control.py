@@ -28,7 +28,8 @@ class ClusterProcess(ClusterContext[NodeProcess]):
         """
         launched = {i: node for i, node in self.nodes.items() if not node.is_running}
         start_together(launched.values())
-        wait_until_known({i: launched[i].bootstrap for i in launched.keys() & self.broker_ids})
+        brokers = {i: launched[i].bootstrap for i in launched.keys() & self.broker_ids}
+        wait_until_known(brokers, self.client)
         return self
 
     def kill_all(self) -> None:

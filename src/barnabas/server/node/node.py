@@ -427,6 +427,8 @@ class Node:
         wait until the broker is unfenced. The controllers connect before that, so that they notice
         the end of the process from then on.
         """
+        if self.access is not None:
+            self.access.brokers.check_user(image)
         await self.disk.run(self.logs.recover)
         self.transport.listen(self._broker_listeners)
         for _ in self.replicas.start(image):

@@ -12,6 +12,7 @@ import attrs
 
 from barnabas.client.client_config import ClientConfig, SaslSettings, TlsSettings
 from barnabas.client.failures import AuthenticationError
+from barnabas.cluster.metadata.scram_credentials import SCRAM_BY_NAME
 from barnabas.config import ConfigError, NodeConfig
 from barnabas.config.listener_values import listener_property
 from barnabas.security.sasl.node_credentials import (
@@ -20,8 +21,10 @@ from barnabas.security.sasl.node_credentials import (
     NodeCredentials,
     node_credentials,
 )
+from barnabas.server.node_failures import StartupError
 
 if TYPE_CHECKING:
+    from barnabas.cluster.metadata.image import MetadataImage
     from barnabas.server.transport.outgoing_tls import OutgoingTls
     from barnabas.server.transport.tls_listener import TlsListener
 
@@ -68,6 +71,27 @@ class PeerAccess:
             config,
             tls=None if self.tls is None else TlsSettings(source=self.tls.context),
             sasl=found and SaslSettings(found.mechanism, found.username, found.password),
+        )
+
+    def check_user(self, image: "MetadataImage") -> None:
+        """Raise StartupError when the cluster does not accept this node's SCRAM user."""
+        found = self.credentials
+        if found is None or not found.is_scram:
+            return
+        mechanism = SCRAM_BY_NAME[found.mechanism]
+        known = image.scram.get((found.username, mechanism.code))
+        fault = f"the cluster has no such user for {found.mechanism}"
+        if known is not None:
+            salted = mechanism.salted_password(found.password, known.salt, known.iterations)
+            if mechanism.credential(known.salt, salted, known.iterations) == known:
+                return
+            fault = "its password is another one"
+        raise StartupError(
+            f"Invalid value [hidden] for configuration {found.property_name}: nodes connect to "
+            f"each other as user {found.username}, and no node would accept it: {fault}; correct "
+            "the property, or set the user with 'kafka-configs.sh --alter --entity-type users "
+            f"--entity-name {found.username} --add-config {found.mechanism}=[password=...]', or "
+            "before the first start of the cluster with 'barnabas format --add-scram'"
         )
 
     @property

@@ -1,6 +1,6 @@
 """The directories of a group's nodes: formatted at the first start, or joined to what exists."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -13,6 +13,7 @@ from barnabas.log import DataDirectoryError
 from barnabas.log.checkpoints import META_PROPERTIES, CheckpointError, MetaProperties
 from barnabas.log.file_operations import replace_file
 from barnabas.protocol.errors import ProtocolError
+from barnabas.protocol.messages_base import Message
 from barnabas.protocol.types import Uuid
 from barnabas.server.node_group.group_defaults import keep_topic_defaults
 from barnabas.server.node_group.group_plan import GroupPlan, PlannedNode
@@ -21,8 +22,12 @@ from barnabas.server.quorum.quorum_files import format_directory
 _INITIAL_VOTERS: Final = f"{METADATA_DIRECTORY}/{SnapshotId(0, 0).file_name}"
 
 
-def format_group(plan: GroupPlan, now_ms: int) -> Iterator[str]:
+def format_group(
+    plan: GroupPlan, now_ms: int, credentials: Sequence[Message] = ()
+) -> Iterator[str]:
     """Format the directories that are not formatted; yield a line for each that needs attention.
+
+    A new cluster has the SCRAM `credentials`.
 
     The initial voters get the same list. When the quorum has already run, a new directory joins it
     as an observer: an empty log must not vote in the place of the one that is missing. The values
@@ -49,7 +54,7 @@ def format_group(plan: GroupPlan, now_ms: int) -> Iterator[str]:
                 f"{node.directory} is new in a quorum that has run: node {node.node_id} joins as "
                 "an observer; 'barnabas cluster voters add' makes it a voter"
             )
-        format_directory(node.directory, voters=initial, now_ms=now_ms)
+        format_directory(node.directory, voters=initial, now_ms=now_ms, credentials=credentials)
         own = initial.voters.get(node.node_id) if initial is not None else None
         directory_id = own.key.directory_id if own is not None else Uuid.random()
         properties = MetaProperties(cluster_id, node.node_id, directory_id)

@@ -1,0 +1,47 @@
+"""Three nodes that authenticate to each other: a leader is killed, and no acked record is lost."""
+
+import time
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from barnabas.testing.eventually import wait_until
+from barnabas.testing.process import ClusterProcess
+from compat_tests.cluster.pinger import Pinger, faults
+from compat_tests.cluster.secured import USERS, Security
+
+PARTITIONS = 3
+
+
+def partitions(admin: AdminClient, topic: str) -> dict[int, tuple[int, list[int]]]:
+    """Return leader and in-sync replicas of each partition."""
+    found = admin.list_topics(topic, timeout=30).topics[topic].partitions
+    return {number: (each.leader, sorted(each.isrs)) for number, each in found.items()}
+
+
+@pytest.mark.parametrize("kind", ["sasl", "mutual"])
+def test_killed_leader_loses_no_acked_record(tmp_path: Path, kind: str) -> None:
+    nodes, client = Security(tmp_path).of(kind)
+    config: dict[str, object] = {**client}
+    users = USERS if kind == "sasl" else {}
+    with ClusterProcess(
+        3, tmp_path / "data", nodes, replicates_topics=True, users=users, client=client
+    ) as cluster:
+        admin = AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 0, **client})
+        admin.create_topics([NewTopic("t", PARTITIONS, 3)])["t"].result(60)
+        with Pinger(cluster.bootstrap, "t", PARTITIONS, config=config) as load:
+            load.wait_for_acks(time.monotonic())
+            leader = partitions(admin, "t")[0][0]
+            cluster.nodes[leader].kill()
+            load.wait_for_acks(time.monotonic())
+            cluster.nodes[leader].start()
+            complete = [[1, 2, 3]] * PARTITIONS
+            wait_until(lambda: [isr for _, isr in partitions(admin, "t").values()] == complete, 60)
+            load.wait_for_acks(time.monotonic())
+        assert load.ledger.failed == {}
+        assert faults(cluster.bootstrap, "t", PARTITIONS, load.ledger, config=config) == []
+        logs = "".join(line for node in cluster.nodes.values() for line in node.log)
+        assert "secret" not in logs
+        # The detectors were admitted: they noticed the end of the process.
+        assert f"broker process has ended broker={leader}" in logs
