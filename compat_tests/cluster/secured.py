@@ -8,6 +8,12 @@ from pathlib import Path
 from typing import Final
 
 import trustme
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    load_pem_private_key,
+)
 
 _MODULES: Final = "org.apache.kafka.common.security"
 PLAIN: Final = f"{_MODULES}.plain.PlainLoginModule required"
@@ -32,7 +38,12 @@ class Security:
     def issue(self, file: Path, organization: str) -> Path:
         """Write a key and its certificate for this machine; mapping rules read the organization."""
         own = self.authority.issue_cert("127.0.0.1", "localhost", organization_name=organization)
-        own.private_key_and_cert_chain_pem.write_to_path(file)
+        key = load_pem_private_key(own.private_key_pem.bytes(), None).private_bytes(
+            Encoding.PEM,
+            PrivateFormat.PKCS8,  # Java reads no other
+            NoEncryption(),
+        )
+        file.write_bytes(key + b"".join(each.bytes() for each in own.cert_chain_pems))
         return file
 
     def stores(self, prefix: str = "") -> dict[str, str]:

@@ -6,7 +6,7 @@ Kafka's directories are formatted without the features of share and streams grou
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -19,6 +19,7 @@ from barnabas.testing.eventually import wait_until
 from barnabas.testing.free_ports import free_ports
 from barnabas.testing.known_brokers import known_brokers
 from compat_tests import jars
+from compat_tests.cluster.secured import USERS, Security
 
 pytestmark = jars.needed
 
@@ -30,9 +31,19 @@ class MixedCluster:
     """Nodes by id; `kafkas` run Apache Kafka. `voters` are combined nodes, others brokers."""
 
     def __init__(
-        self, data: Path, ids: tuple[int, ...], voters: set[int], kafkas: set[int]
+        self,
+        data: Path,
+        ids: tuple[int, ...],
+        voters: set[int],
+        kafkas: set[int],
+        security: str = "",
     ) -> None:
         self.data = data
+        self.security: Mapping[str, str] = {}
+        self.client_security: dict[str, str] = {}
+        if security:
+            self.security, self.client_security = Security(data).of(security)
+        self.users = USERS if security == "sasl" else {}
         self.voters = voters
         self.kafkas = kafkas
         ports = free_ports(2 * len(ids))
@@ -51,7 +62,8 @@ class MixedCluster:
     def _format(self, node: int) -> None:
         client, controller = self.ports[node]
         is_voter = node in self.voters
-        listeners = f"PLAINTEXT://127.0.0.1:{client}"
+        name = self.security.get("inter.broker.listener.name", "PLAINTEXT")
+        listeners = f"{name}://127.0.0.1:{client}"
         bootstrap = (f"127.0.0.1:{self.ports[each][1]}" for each in sorted(self.voters))
         lines = {
             "process.roles": "broker,controller" if is_voter else "broker",
@@ -62,6 +74,7 @@ class MixedCluster:
             "controller.quorum.bootstrap.servers": ",".join(bootstrap),
             "log.dirs": self.data / str(node),
             "min.insync.replicas": 1,
+            **self.security,
         }
         self._file(node).write_text("".join(f"{key}={value}\n" for key, value in lines.items()))
         jars.java(
@@ -69,6 +82,10 @@ class MixedCluster:
             *("format", "-t", self.cluster_id, "-c", self._file(node)),
             *(("--initial-controllers", self.initial) if is_voter else ("-N",)),
             *FEATURES,
+            *(
+                f"--add-scram=SCRAM-SHA-512=[name={name},password={password}]"
+                for name, password in self.users.items()
+            ),
         )
 
     def start(self, *nodes: int) -> None:
@@ -82,7 +99,19 @@ class MixedCluster:
                 process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
             self.processes[node] = process
         # A client drops a broker that another one does not list, with the requests to it.
-        wait_until(lambda: all(set(nodes) <= self.brokers(node) for node in nodes), 90)
+        wait_until(lambda: self.has_ended() or self.are_known(*nodes), 90)
+        assert not self.has_ended(), [self.log_of(node) for node in nodes]
+
+    def has_ended(self) -> bool:
+        """True when a process has ended by itself."""
+        return any(process.poll() is not None for process in self.processes.values())
+
+    def are_known(self, *nodes: int) -> bool:
+        """True when each of these nodes lists all of them."""
+        return all(set(nodes) <= self.brokers(node) for node in nodes)
+
+    def log_of(self, node: int) -> str:
+        return (self.data / f"{node}.log").read_text(errors="replace")[-3000:]
 
     def kill(self, node: int) -> None:
         self.processes[node].kill()
@@ -94,11 +123,12 @@ class MixedCluster:
             self.kill(node)
 
     def client(self, node: int) -> dict[str, str | int]:
-        return {"bootstrap.servers": f"127.0.0.1:{self.ports[node][0]}", "log_level": 0}
+        address = f"127.0.0.1:{self.ports[node][0]}"
+        return {"bootstrap.servers": address, "log_level": 0, **self.client_security}
 
     def brokers(self, node: int) -> set[int]:
         """Return the brokers that a node lists; none while it does not answer."""
-        return known_brokers(f"127.0.0.1:{self.ports[node][0]}")
+        return known_brokers(f"127.0.0.1:{self.ports[node][0]}", self.client_security)
 
     def create(self, node: int, topic: str, replicas: int) -> None:
         wanted = NewTopic(topic, PARTITIONS, replicas)
@@ -124,7 +154,12 @@ class MixedCluster:
     def produce(self, topic: str, values: range) -> None:
         """Produce with acks=all; raise unless all are acknowledged."""
         servers = ",".join(f"127.0.0.1:{self.ports[node][0]}" for node in self.processes)
-        settings = {"bootstrap.servers": servers, "enable.idempotence": True, "log_level": 0}
+        settings = {
+            "bootstrap.servers": servers,
+            "enable.idempotence": True,
+            "log_level": 0,
+            **self.client_security,
+        }
         producer = Producer(settings)
         errors: list[object] = []
         for value in values:
@@ -168,10 +203,11 @@ def clusters(tmp_path: Path) -> Iterator[list[MixedCluster]]:
 
 
 @pytest.mark.parametrize("kafkas", [{1}, {2}], ids=["Kafka's quorum", "our quorum"])
+@pytest.mark.parametrize("security", ["", "sasl", "mutual"], ids=["plain", "SASL_SSL", "mTLS"])
 def test_broker_of_one_kind_joins_a_quorum_of_the_other(
-    tmp_path: Path, clusters: list[MixedCluster], kafkas: set[int]
+    tmp_path: Path, clusters: list[MixedCluster], kafkas: set[int], security: str
 ) -> None:
-    cluster = MixedCluster(tmp_path, (1, 2), {1}, kafkas)
+    cluster = MixedCluster(tmp_path, (1, 2), {1}, kafkas, security)
     clusters.append(cluster)
     cluster.start(1, 2)
     cluster.create(2, "shared", 2)
