@@ -1,5 +1,7 @@
 """Three nodes that authenticate to each other: a leader is killed, and no acked record is lost."""
 
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -7,6 +9,8 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from barnabas.testing.eventually import wait_until
+from barnabas.testing.free_ports import free_group_port
+from barnabas.testing.known_brokers import wait_until_known
 from barnabas.testing.process import ClusterProcess
 from compat_tests.cluster.pinger import Pinger, faults
 from compat_tests.cluster.secured import USERS, Security
@@ -45,3 +49,23 @@ def test_killed_leader_loses_no_acked_record(tmp_path: Path, kind: str) -> None:
         assert "secret" not in logs
         # The detectors were admitted: they noticed the end of the process.
         assert f"broker process has ended broker={leader}" in logs
+
+
+def test_group_of_nodes_takes_its_security_from_a_file(tmp_path: Path) -> None:
+    """`serve --nodes` with a configuration file: the names of its listeners are those of all."""
+    nodes, client = Security(tmp_path).of("mutual")
+    file = tmp_path / "nodes.properties"
+    file.write_text("".join(f"{name}={value}\n" for name, value in nodes.items()))
+    port = free_group_port(3)
+    command = [sys.executable, "-m", "barnabas", "serve", "--nodes", "3", "--config", str(file)]
+    command += [f"--data={tmp_path / 'data'}", f"--listen=127.0.0.1:{port}"]
+    with (tmp_path / "log").open("w") as log:
+        process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT
+        )
+    try:
+        addresses = {number: f"127.0.0.1:{port + number - 1}" for number in (1, 2, 3)}
+        wait_until_known(addresses, client)
+    finally:
+        process.terminate()
+        assert process.wait(60) == 0, (tmp_path / "log").read_text()

@@ -1,7 +1,9 @@
 """The failure detector on listeners that authenticate, under the limits for strangers."""
 
+import logging
 from pathlib import Path
 
+import pytest
 import trio
 
 from barnabas.client.client_config import ClientConfig
@@ -16,7 +18,7 @@ from tests.server.test_failure_detector import Broker
 
 def replacements(access: DetectorAccess) -> int:
     """Return how many connections a detector opens until the fourth; it must report nothing."""
-    broker = Broker()
+    broker, opened = Broker(), list[int]()
 
     async def main() -> None:
         detector = FailureDetector(
@@ -34,11 +36,12 @@ def replacements(access: DetectorAccess) -> int:
                     assert detector.reachable(image) is image
                     await trio.sleep(0.005)
             nursery.cancel_scope.cancel()
-            broker.reset()
+        opened.append(len(broker.connections))
+        broker.reset()
 
     trio.run(main)
     assert broker.reported == []
-    return len(broker.connections)
+    return opened[0]
 
 
 def test_connection_is_replaced_before_its_time_is_over() -> None:
@@ -53,11 +56,14 @@ def test_node_without_credentials_stays_a_stranger_for_a_short_time() -> None:
     assert replacements(access) == 4
 
 
-def test_limits_of_a_listener_are_no_evidence(tmp_path: Path) -> None:
+def test_detector_is_no_stranger_and_is_not_idle(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     """The detector of node 1 authenticates at node 2, and leaves before the idle limit."""
+    caplog.set_level(logging.INFO)
     limits = {
-        "connections.max.idle.ms": "1000",
-        "barnabas.authentication.timeout.ms": "500",
+        "connections.max.idle.ms": "4000",
+        "barnabas.authentication.timeout.ms": "4000",
         "barnabas.unauthenticated.connections.max": "1",
         "controller.quorum.fetch.timeout.ms": "30000",
     }
@@ -73,5 +79,8 @@ def test_limits_of_a_listener_are_no_evidence(tmp_path: Path) -> None:
             return second.transport.accepted >= accepted + 2
 
         wait_until(is_replaced_twice)
-        names = {each.principal.name for each in second.transport.connections}
-        assert names <= {"of-brokers", "ANONYMOUS"}  # the newest may not have authenticated yet
+        wait_until(
+            lambda: {"of-brokers"} == {c.principal.name for c in second.transport.connections}
+        )
+    assert "closing idle connection" not in caplog.text
+    assert "closing unauthenticated connection" not in caplog.text

@@ -55,6 +55,20 @@ def test_nodes_authenticate_with_the_mechanism_and_user_of_each_listener() -> No
         )
 
 
+def test_broker_uses_scram_at_the_only_controller() -> None:
+    """Several controllers cannot: `test_node_credentials` has the refusal."""
+    config = {
+        **SASL,
+        "sasl.mechanism.controller.protocol": "SCRAM-SHA-512",
+        "listener.name.controller.sasl.enabled.mechanisms": "SCRAM-SHA-512",
+        "listener.name.controller.scram-sha-512.sasl.jaas.config": (
+            f'{SCRAM} username="of-quorum" password="q";'
+        ),
+    }
+    with Cluster(2, config=config, users={**USERS, "of-quorum": "q"}, voters=1) as cluster:
+        eventually(lambda: users_of(cluster, "CONTROLLER") == {"of-quorum"})
+
+
 @pytest.mark.parametrize(
     ("users", "fault"),
     [({}, "no such user for SCRAM-SHA-256"), ({"of-brokers": "c"}, "another one")],

@@ -8,7 +8,12 @@ from barnabas.cluster.metadata.image import Endpoint
 from barnabas.cluster.quorum.voters import ReplicaKey, Voter, VoterSet
 from barnabas.config import NodeConfig
 from barnabas.protocol.types import Uuid
-from barnabas.server.node_group.group_plan import GroupPlan, GroupPlanError, plan_group
+from barnabas.server.node_group.group_plan import (
+    GroupListeners,
+    GroupPlan,
+    GroupPlanError,
+    plan_group,
+)
 from barnabas.server.node_group.group_process import stop_order
 
 
@@ -57,6 +62,29 @@ def test_plan_gives_each_node_a_valid_configuration() -> None:
     assert all(tuple(c["controller.quorum.bootstrap.servers"]) == servers for c in configs)
     assert configs[3]["offsets.topic.replication.factor"] == 3
     assert configs[0]["transaction.state.log.min.isr"] == 2
+
+
+def test_plan_has_the_listeners_that_the_properties_choose() -> None:
+    chosen = {
+        "inter.broker.listener.name": "secure",
+        "controller.listener.names": "QUORUM",
+        "listener.security.protocol.map": "SECURE:SSL,QUORUM:SSL",
+    }
+    group = plan_group(
+        3,
+        host="127.0.0.1",
+        port=9092,
+        data=Path("/data"),
+        given=chosen,
+        has_file=False,
+        listeners=GroupListeners.of(chosen),
+    )
+    config = NodeConfig.load(None, group.properties(group.nodes[0]))
+    assert [str(each) for each in config.listeners] == [
+        "SECURE://127.0.0.1:9092",
+        "QUORUM://127.0.0.1:19092",
+    ]
+    assert {each.security_protocol for each in config.listeners} == {"SSL"}
 
 
 def test_plan_lets_given_properties_win() -> None:
