@@ -1,9 +1,12 @@
 """docs/security.md: a running cluster goes from PLAINTEXT to TLS and SASL, node by node."""
 
+import os
+import signal
 import time
 from collections.abc import Callable
 from pathlib import Path
 
+import trustme
 from confluent_kafka.admin import (
     AdminClient,
     NewTopic,
@@ -19,7 +22,15 @@ from barnabas.testing.node_process_control import NodeProcess
 from barnabas.testing.process import ClusterProcess
 from compat_tests import wire
 from compat_tests.cluster.pinger import Pinger, faults
-from compat_tests.cluster.secured import AUTHORIZER, PLAIN, SCRAM, USERS, Security
+from compat_tests.cluster.secured import (
+    AUTHORIZER,
+    CLIENT,
+    NODES,
+    PLAIN,
+    SCRAM,
+    USERS,
+    Security,
+)
 from compat_tests.cluster.test_secured_cluster import partitions
 
 PARTITIONS = 2
@@ -146,3 +157,48 @@ def test_cluster_moves_from_plaintext_to_tls_and_sasl_without_a_lost_write(tmp_p
         for node in cluster.nodes.values():
             assert isinstance(node, NodeProcess)
             assert "secret" not in "".join(node.log)
+
+
+def test_cluster_moves_to_another_authority_without_a_lost_write(tmp_path: Path) -> None:
+    """Each step replaces files; SIGHUP has a node read them, and a restarted node connects."""
+    old, new = Security(tmp_path), trustme.CA()
+    both = old.ca.read_bytes() + new.cert_pem.bytes()
+    nodes = {**old.mutual_nodes(), "ssl.allow.dn.changes": "true"}
+    trusted = tmp_path / "clients-trust.pem"
+    trusted.write_bytes(both)
+    client = {**old.mutual_client(), "ssl.ca.location": str(trusted)}
+    config: dict[str, object] = {**client}
+    with ClusterProcess(
+        3, tmp_path / "data", nodes, replicates_topics=True, client=client
+    ) as cluster:
+        admin = AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 0, **client})
+        admin.create_topics([NewTopic("t", PARTITIONS, 3)])["t"].result(60)
+
+        def is_complete() -> bool:
+            return all(isr == [1, 2, 3] for _, isr in partitions(admin, "t").values())
+
+        with Pinger(cluster.bootstrap, "t", PARTITIONS, config=config) as load:
+            for step, number in enumerate((1, 2, 3), start=1):
+                if step == 2:
+                    old.authority = new
+                    old.issue(old.node_file, NODES)
+                    old.issue(old.client_file, CLIENT)
+                old.ca.write_bytes(both if step < 3 else new.cert_pem.bytes())
+                for node in cluster.nodes.values():
+                    before = renewals(node)
+                    os.kill(node.pid, signal.SIGHUP)
+                    wait_until(lambda node=node, before=before: renewals(node) == before + 2, 30)
+                cluster.nodes[number].stop()
+                cluster.nodes[number].start()
+                wait_until(is_complete, 60)
+            load.wait_for_acks(time.monotonic())
+        assert load.ledger.failed == {}
+        # The client of the load still has the certificate of the old authority: this one is new.
+        assert faults(cluster.bootstrap, "t", PARTITIONS, load.ledger, config=config) == []
+        logs = "".join(line for node in cluster.nodes.values() for line in node.log)
+        assert "cannot renew" not in logs
+
+
+def renewals(node: NodeProcess) -> int:
+    """Return how often a node has renewed the stores of a listener; it has two with TLS."""
+    return sum("renewed the TLS settings listener=" in line for line in node.log)
