@@ -178,14 +178,6 @@ class TestListeners:
                 {"listeners": "CONTROLLER://:9093"},
                 "a broker needs a listener in addition to CONTROLLER",
             ),
-            (
-                {
-                    "listeners": "SSL://127.0.0.1:9092,CONTROLLER://127.0.0.1:9093",
-                    "inter.broker.listener.name": "SSL",
-                    "controller.quorum.voters": "1@a:9093,2@b:9093,3@c:9093",
-                },
-                "nodes of a cluster connect to each other in plain text",
-            ),
             ({"advertised.listeners": "PLAINTEXT://0.0.0.0:9092"}, "not a wildcard"),
             ({"advertised.listeners": "SSL://a:9092"}, "there is no listener SSL"),
             ({"inter.broker.listener.name": "OTHER"}, "one of: PLAINTEXT"),

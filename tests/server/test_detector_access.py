@@ -1,4 +1,4 @@
-"""The failure detector on listeners that authenticate, under the limits for strangers."""
+"""The failure detector on listeners that authenticate, under their limits for connections."""
 
 import logging
 from pathlib import Path
@@ -48,15 +48,15 @@ def test_connection_is_replaced_before_its_time_is_over() -> None:
     assert replacements(DetectorAccess(lasts_s=0.05)) == 4
 
 
-def test_node_without_credentials_stays_a_stranger_for_a_short_time() -> None:
+def test_node_without_credentials_keeps_each_connection_for_a_short_time() -> None:
     def secured(config: ClientConfig) -> ClientConfig:
         raise AuthenticationError("no username")
 
-    access = DetectorAccess(secured=secured, stranger_lasts_s=0.05)
+    access = DetectorAccess(secured=secured, unauthenticated_lasts_s=0.05)
     assert replacements(access) == 4
 
 
-def test_detector_is_no_stranger_and_is_not_idle(
+def test_detector_authenticates_and_leaves_before_it_is_idle(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The detector of node 1 authenticates at node 2, and leaves before the idle limit."""

@@ -66,7 +66,7 @@ def test_endpoint_of_an_earlier_epoch_is_not_used() -> None:
     assert addresses.endpoint(1) == OLD
 
 
-def test_leader_state_has_the_address_of_the_listener_that_was_asked() -> None:
+def test_leader_state_has_the_address_of_the_listener_of_the_request() -> None:
     """While a cluster moves to another listener, nodes connect to the old or to the new one."""
     secure = Endpoint("SECURE", "one", 9095)
     addresses = addresses_of(core_of(1, OLD, secure))

@@ -1,4 +1,4 @@
-"""What connections to other nodes get in addition to their own settings: TLS and credentials."""
+"""TLS and credentials, which connections to other nodes get in addition to their own settings."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeAlias

@@ -88,7 +88,7 @@ class Machine:
         access = DetectorAccess(
             secured=node.to_brokers,
             lasts_s=idle_ms / 2000 if idle_ms > 0 else math.inf,
-            stranger_lasts_s=get_ms("barnabas.authentication.timeout.ms") / 2000,
+            unauthenticated_lasts_s=get_ms("barnabas.authentication.timeout.ms") / 2000,
         )
         return FailureDetector(
             node.node_id,

@@ -1,4 +1,4 @@
-"""How this node connects to the listeners of other nodes, from its configuration.
+"""The access of this node to the listeners of other nodes, from its configuration.
 
 A node that is alone needs no credentials for others: it looks for them with its first connection,
 should the cluster grow. All other nodes do so at their start, which is refused where they could not

@@ -34,15 +34,15 @@ _READ_BYTES: Final = 64
 
 @attrs.frozen(kw_only=True)
 class DetectorAccess:
-    """How a detector connects: the security of the listener, and how long connections last.
+    """The security of a detector's connections, and the longest time of each.
 
-    A node without credentials for brokers stays a stranger to them, and leaves before their
+    A node without credentials for brokers does not authenticate, and leaves before their
     `barnabas.authentication.timeout.ms`.
     """
 
     secured: Secured = plain
     lasts_s: float = math.inf
-    stranger_lasts_s: float = math.inf
+    unauthenticated_lasts_s: float = math.inf
 
 
 class FailureDetector:
@@ -51,7 +51,7 @@ class FailureDetector:
     A broker that ends right after its start has a connection, too: it is watched before it is
     unfenced. A broker that was fenced is watched again after its next registration.
 
-    `listener_name` is the listener that brokers serve each other on, `access` how to connect to it.
+    `listener_name` is the listener that brokers serve each other on, `access` the security of it.
     `report` is called with each registration whose process has ended, perhaps several times.
     """
 
@@ -244,7 +244,7 @@ class FailureDetector:
         try:
             config = self._access.secured(plain_config)
         except AuthenticationError:
-            return await self._wait_for_end(stream, self._access.stranger_lasts_s)
+            return await self._wait_for_end(stream, self._access.unauthenticated_lasts_s)
         address, number = Address(*target), stream.detach()
         sock = socket.socket(fileno=number)
         sock.setblocking(False)
