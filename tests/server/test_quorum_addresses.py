@@ -78,6 +78,13 @@ def test_leader_state_has_the_address_of_the_listener_of_the_request() -> None:
     assert addresses_of(core).leader_state("SECURE") == LeaderState(5, 2, secure)
 
 
+def test_text_about_an_unknown_leader_names_the_refused_credentials() -> None:
+    addresses = addresses_of(core_of(None))
+    addresses.refusal = "one:9093: Authentication failed: Invalid username or password"
+    text = addresses.describe_leader()
+    assert "Invalid username or password): compare the properties of listener CONTROLLER" in text
+
+
 def test_leader_state_without_an_address_states_no_leader() -> None:
     leader = addresses_of(core_of(1)).leader_state("CONTROLLER")
     assert leader == LeaderState(5, None, None)

@@ -11,7 +11,7 @@ from barnabas import tasks
 from barnabas.client.broker_connection import BrokerConnection, open_connection
 from barnabas.client.client_config import ClientConfig
 from barnabas.client.core.retry_backoff import Backoff
-from barnabas.client.failures import Address, ConnectionFailureError
+from barnabas.client.failures import Address, AuthenticationError, ConnectionFailureError
 
 
 class _Key(NamedTuple):
@@ -71,7 +71,7 @@ class ConnectionPool:
         await tasks.sleep_until(attempts.retry_at)
         try:
             connection = await open_connection(address, self._config, self._nursery)
-        except ConnectionFailureError:
+        except (ConnectionFailureError, AuthenticationError):
             attempts.failures += 1
             delay_s = self._backoff.delay_s(attempts.failures, tasks.local(Random).random())
             attempts.retry_at = tasks.current_time() + delay_s

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 import trustme
+from confluent_kafka.admin import AdminClient, NewTopic
 
 from barnabas.server.node_failures import StartupError
 from barnabas.testing import Cluster
@@ -43,11 +44,11 @@ def users_of(cluster: Cluster, listener: str) -> set[str]:
 def test_nodes_authenticate_with_the_mechanism_and_user_of_each_listener() -> None:
     config = {**SASL, "offsets.topic.replication.factor": "2"}
     with Cluster(2, config=config, users=USERS, voters=1) as cluster:
-        eventually(lambda: users_of(cluster, "CONTROLLER") == {"of-quorum"})
+        assert eventually(lambda: users_of(cluster, "CONTROLLER") == {"of-quorum"})
         server = cluster.nodes[2].server
         assert server is not None
         # The detector of node 1 watches node 2 over the listener of brokers.
-        eventually(
+        assert eventually(
             lambda: (
                 {(each.listener_name, each.principal.name) for each in server.transport.connections}
                 == {("SASL_PLAINTEXT", "of-brokers")}
@@ -66,7 +67,35 @@ def test_broker_uses_scram_at_the_only_controller() -> None:
         ),
     }
     with Cluster(2, config=config, users={**USERS, "of-quorum": "q"}, voters=1) as cluster:
-        eventually(lambda: users_of(cluster, "CONTROLLER") == {"of-quorum"})
+        assert eventually(lambda: users_of(cluster, "CONTROLLER") == {"of-quorum"})
+
+
+def test_follower_replaces_its_connection_before_the_end_of_its_session() -> None:
+    lifetime = "listener.name.sasl_plaintext.scram-sha-256.connections.max.reauth.ms"
+    with Cluster(2, config={**SASL, lifetime: "1000"}, users=USERS, voters=1) as cluster:
+        client = {
+            "bootstrap.servers": cluster.bootstrap,
+            "security.protocol": "SASL_PLAINTEXT",
+            "sasl.mechanism": "SCRAM-SHA-256",
+            "sasl.username": "of-brokers",
+            "sasl.password": "b",
+        }
+        admin = AdminClient(client)
+        topics = [NewTopic("t", 1, replica_assignment=[[1, 2]])]
+        admin.create_topics(topics)["t"].result(30)
+        cluster.wait_in_sync("t", 0)
+        del admin
+        server = cluster.nodes[1].server
+        assert server is not None
+        accepted = server.transport.accepted
+
+        def open_now() -> int:
+            listeners = [each.listener_name for each in server.transport.connections]
+            return listeners.count("SASL_PLAINTEXT")
+
+        assert eventually(lambda: server.transport.accepted >= accepted + 4)
+        assert eventually(lambda: open_now() == 1)
+        cluster.wait_in_sync("t", 0)
 
 
 @pytest.mark.parametrize(
@@ -84,6 +113,17 @@ def test_broker_whose_user_no_node_accepts_does_not_start(
     text = str(refused.value)
     assert "listener.name.sasl_plaintext.scram-sha-256.sasl.jaas.config" in text
     assert "kafka-configs.sh --alter --entity-type users --entity-name of-brokers" in text
+
+
+def test_broker_that_controllers_refuse_ends_with_the_reason() -> None:
+    """A broker without a vote cannot know the users of controllers at its start."""
+    jaas = f'{PLAIN} username="of-quorum" password="wrong";'
+    other = {2: {"listener.name.controller.plain.sasl.jaas.config": jaas, **NO_CLUSTER}}
+    with (
+        pytest.raises(StartupError, match="Invalid username or password\\): compare"),
+        Cluster(2, config=SASL, node_config=other, users=USERS, voters=1),
+    ):
+        pass
 
 
 def tls(directory: Path, name: str) -> dict[str, str]:

@@ -42,6 +42,8 @@ class QuorumAddresses:
         self._listener_name = listener_name
         self._learned: dict[int, Endpoint] = {}
         self._stated_leader: _StatedLeader | None = None
+        self.refusal: str | None = None
+        """The last error of a replica that does not accept this node's TLS or credentials."""
 
     def learn(self, epoch: int, leader_id: int | None, endpoints: Iterable[NodeEndpoint]) -> None:
         """Note the addresses that a response states, together with an epoch and its leader."""
@@ -142,6 +144,12 @@ class QuorumAddresses:
             _named(voter.key.id, self._controller_endpoint(voter.endpoints))
             for voter in sorted(self._core.voters, key=lambda each: each.key.id)
         ]
+        if self.refusal is not None:
+            return (
+                f"no leader is known, and a controller refused this node ({self.refusal}): compare "
+                f"the properties of listener {self._listener_name} with those of the controllers "
+                "(sasl.jaas.config, key store and trust store)"
+            )
         if not voters:
             return "no controller answered: check controller.quorum.bootstrap.servers"
         return (

@@ -448,7 +448,12 @@ class RaftPeers:
 
     async def _fetch(self, request: FetchRequest, address: "Address", is_leader: bool) -> bool:
         """Send a fetch and pass on its response; return False when it failed."""
-        from barnabas.client.failures import BrokerRefusedError, ClientError
+        from barnabas.client.failures import (
+            AuthenticationError,
+            BrokerRefusedError,
+            ClientError,
+            TlsError,
+        )
         from barnabas.cluster.quorum import raft_wire
         from barnabas.protocol.messages.fetch import FetchResponse as FetchAnswer
 
@@ -461,6 +466,8 @@ class RaftPeers:
         except ClientError as error:
             if self._failures.is_due(address, tasks.current_time()):
                 logger.warning("cannot fetch the metadata from=%s error=%s", address, error)
+            if isinstance(error, AuthenticationError | TlsError):
+                self._addresses.refusal = str(error)
             if isinstance(error, BrokerRefusedError) and is_leader:
                 self._core.on_leader_unreachable(self._now_ms())
                 self._shell.wake()

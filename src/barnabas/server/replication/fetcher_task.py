@@ -179,6 +179,7 @@ class FetcherTask:
     async def _connected(self, readers: tasks.Nursery) -> BrokerConnection:
         connection = self._connection
         if connection is None or not connection.is_usable:
+            self._disconnect()  # its session of SASL ends soon
             address = self._address()
             connection = await open_connection(
                 address, self._secured(self._client_config(address)), readers
