@@ -202,8 +202,11 @@ def clusters(tmp_path: Path) -> Iterator[list[MixedCluster]]:
             cluster.close()
 
 
-@pytest.mark.parametrize("kafkas", [{1}, {2}], ids=["Kafka's quorum", "our quorum"])
-@pytest.mark.parametrize("security", ["", "sasl", "mutual"], ids=["plain", "SASL_SSL", "mTLS"])
+@pytest.mark.parametrize(
+    ("kafkas", "security"),
+    [({1}, ""), ({2}, ""), ({1}, "sasl"), ({2}, "mutual")],
+    ids=["Kafka's quorum", "our quorum", "Kafka's quorum over SASL_SSL", "our quorum with mTLS"],
+)
 def test_broker_of_one_kind_joins_a_quorum_of_the_other(
     tmp_path: Path, clusters: list[MixedCluster], kafkas: set[int], security: str
 ) -> None:
