@@ -47,7 +47,7 @@ def warnings_of(config: NodeConfig, given: Collection[str]) -> Iterator[str]:
             if not _has_tls(config, name):
                 yield f"{name} has no effect: no listener that it belongs to has TLS"
         elif _is_of_connections(name):
-            if not _belongs(name, config.listeners):
+            if not _belongs(name, [each.name.lower() for each in config.listeners]):
                 yield f"{name} has no effect: there is no listener of this name"
         elif name.startswith(_LISTENER_PREFIX):
             yield f"{name} has no effect: this property of one listener is not supported"

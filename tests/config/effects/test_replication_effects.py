@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 import trio
 
+from barnabas.client import outgoing_sockets
+from barnabas.client.failures import Address
 from barnabas.testing import Node
 from tests.client.harness import eventually as until
 from tests.config.effects.observed import observes
@@ -68,47 +70,50 @@ def test_silent_leader_is_left_after_the_timeout() -> None:
         with_fetchers(test, replica_socket_timeout_ms=timeout_ms)
 
 
+@pytest.fixture
+def outgoing(monkeypatch: pytest.MonkeyPatch) -> list[socket.socket]:
+    """The sockets that are connected to leaders."""
+    opened: list[socket.socket] = []
+    connect = outgoing_sockets.connect_socket
+
+    async def observe(address: Address) -> socket.socket:
+        opened.append(sock := await connect(address))
+        return sock
+
+    monkeypatch.setattr(outgoing_sockets, "connect_socket", observe)
+    return opened
+
+
 @observes("replica.socket.receive.buffer.bytes")
-def test_connection_to_the_leader_has_the_receive_buffer(monkeypatch: pytest.MonkeyPatch) -> None:
-    opened: list[trio.SocketStream] = []
-    connect = trio.open_tcp_stream
-
-    async def observe(*args: Any, **options: Any) -> trio.SocketStream:
-        opened.append(stream := await connect(*args, **options))
-        return stream
-
-    monkeypatch.setattr(trio, "open_tcp_stream", observe)
+def test_connection_to_the_leader_has_the_receive_buffer(outgoing: list[socket.socket]) -> None:
     sizes: list[int] = []
     for size in ("20000", "40000"):
 
         async def test(harness: Harness) -> None:
             harness.publish()
             await until(lambda: bool(harness.fetches))
-            sizes.append(opened[-1].socket.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF))
+            sizes.append(outgoing[-1].getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF))
 
         with_fetchers(test, replica_socket_receive_buffer_bytes=size)
     assert sizes == [40_000, 80_000]  # the system doubles the size, for its own data
 
 
 def test_connection_to_the_leader_without_the_property_has_the_system_buffer(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, outgoing: list[socket.socket]
 ) -> None:
-    def refuse(*_: object) -> None:
-        raise AssertionError("a receive buffer was set")
-
     async def test(harness: Harness) -> None:
         harness.publish()
         await until(lambda: bool(harness.fetches))
 
-    set_option = trio.SocketStream.setsockopt
-    monkeypatch.setattr(
-        trio.SocketStream,
-        "setsockopt",
-        lambda stream, level, option, *value: (
-            refuse() if option == socket.SO_RCVBUF else set_option(stream, level, option, *value)
-        ),
-    )
+    set_option = socket.socket.setsockopt
+
+    def observe(sock: socket.socket, level: int, option: int, *value: Any) -> None:
+        assert sock not in outgoing or option != socket.SO_RCVBUF, "a receive buffer was set"
+        set_option(sock, level, option, *value)
+
+    monkeypatch.setattr(socket.socket, "setsockopt", observe)
     with_fetchers(test)
+    assert outgoing
 
 
 @observes("num.replica.fetchers", dynamic=True)
