@@ -139,8 +139,8 @@ def _check_secure(nodes: int | None, file: Path | None) -> None:
     """Raise an error where --secure cannot be used, or not with other options."""
     if nodes is not None:
         raise click.UsageError(
-            "--secure is for a single node. For --nodes, make the certificates with `barnabas certs` "
-            "and give the properties of security by --config (docs/node-security.md)."
+            "--secure is for a single node. For --nodes, make certificates with `barnabas certs`, "
+            "and write the properties of security to the file of --config (docs/node-security.md)."
         )
     if file is not None:
         raise click.UsageError(
