@@ -14,8 +14,9 @@ from barnabas.protocol.messages.heartbeat import HeartbeatRequest
 from barnabas.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from barnabas.protocol.messages.leave_group import LeaveGroupRequest
 from barnabas.protocol.messages.sync_group import SyncGroupRequest
-from barnabas.testing.simulation.group_members import GroupMember
+from barnabas.testing.simulation.group_members import GroupLedger, GroupMember
 from barnabas.testing.simulation.scripted_client import Script, raise_error
+from barnabas.testing.simulation.sim_cluster import SimCluster
 
 _SESSION_MS: Final = 6_000
 _REBALANCE_TIMEOUT_MS: Final = 5_000
@@ -37,16 +38,24 @@ class ClassicMember(GroupMember):
         }
     )
 
+    def __init__(self, cluster: SimCluster, number: int, ledger: GroupLedger) -> None:
+        super().__init__(cluster, number, ledger)
+        self._assigned: set[int] = set()
+
     def failed(self, error: ErrorCode) -> None:
         """Forget the id when the coordinator does not know it."""
         if error is ErrorCode.UNKNOWN_MEMBER_ID:
             self.member_id = ""
 
     def take_part(self) -> Script:
-        """Join and sync, or send a heartbeat."""
+        """Join and sync, or send a heartbeat; then take what is assigned and not owned yet."""
         if self.epoch == self.NOT_JOINED:
             yield from self._join()
-            return
+        else:
+            yield from self._send_heartbeat()
+        yield from self.take(self._assigned)
+
+    def _send_heartbeat(self) -> Script:
         request = HeartbeatRequest(
             group_id=self.ledger.name, generation_id=self.epoch, member_id=self.member_id
         )
@@ -72,7 +81,7 @@ class ClassicMember(GroupMember):
         self.epoch = joined.generation_id
         assignment = read_assignment(bytes(synced.assignment))
         partitions = assignment.assigned_partitions
-        yield from self.take({number for each in partitions for number in each.partitions})
+        self._assigned = {number for each in partitions for number in each.partitions}
 
     def _join_request(self) -> JoinGroupRequest:
         subscription = ConsumerProtocolSubscription(topics=[self.ledger.topic])
