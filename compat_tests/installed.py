@@ -1,5 +1,6 @@
 """Barnabas as the README installs it: in an empty environment, without the tests' packages."""
 
+import fcntl
 import os
 import re
 import subprocess
@@ -20,10 +21,21 @@ def commands() -> set[str]:
 
 
 class Installed:
-    """An environment with barnabas, its pipelines and streams, and with nothing else."""
+    """An environment with barnabas, its pipelines and streams, and with nothing else.
+
+    Processes that are given one directory share what the first of them installs.
+    """
 
     def __init__(self, directory: Path) -> None:
         self.programs = directory / "bin"
+        complete = directory / "complete"
+        with directory.with_suffix(".lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not complete.exists():
+                self._install(directory)
+                complete.touch()
+
+    def _install(self, directory: Path) -> None:
         run = [sys.executable, "-m", "venv", str(directory)]
         subprocess.run(run, check=True, capture_output=True, timeout=_TIMEOUT_S)
         (command,) = commands()

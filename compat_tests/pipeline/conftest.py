@@ -1,5 +1,6 @@
 """Engines and databases that the tests of a module share, and the JVM that all engines share."""
 
+import os
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -71,7 +72,10 @@ def shared_jvm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SharedJvm]:
 @pytest.fixture(scope="session")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
     """The environment of the README, which the tests of the pages share: 30 s of one core."""
-    return Installed(tmp_path_factory.mktemp("installed"))
+    base = tmp_path_factory.getbasetemp()
+    # The directory of a process of xdist is below that of the run.
+    run = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+    return Installed(run / "installed")
 
 
 @pytest.fixture(scope="module")
