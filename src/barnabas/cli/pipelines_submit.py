@@ -23,6 +23,7 @@ from barnabas.cli.pipelines_options import (
     session_settings,
 )
 from barnabas.config import ConfigError
+from barnabas.private_files import write_new_file
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -73,8 +74,7 @@ def submit(given: Given, options: HttpOptions, deploy_mode: str, dry_run: bool, 
         if dry_run:
             _show(command, properties)
             return 0
-        file.touch(mode=0o600)
-        file.write_text(spark_submission.properties_file(properties), encoding="utf-8")
+        write_new_file(file, spark_submission.properties_file(properties))
         return _run(command, environment, Path(directory) / "pid")
 
 

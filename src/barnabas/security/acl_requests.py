@@ -3,14 +3,7 @@
 from collections.abc import Iterable
 from typing import Final, Protocol
 
-from barnabas.cluster.metadata.acls import (
-    Acl,
-    AclFilter,
-    AclOperation,
-    AclPattern,
-    AclPermission,
-    ResourceType,
-)
+from barnabas.cluster.metadata.acls import Acl, AclFilter
 from barnabas.protocol.messages.create_acls import CreateAclsRequest
 from barnabas.protocol.messages.delete_acls import DeleteAclsRequest, DeleteAclsResponse
 from barnabas.protocol.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
@@ -88,14 +81,9 @@ class _Entry(Protocol):
 
 
 def _acl(resource: _Resource, entry: _Entry) -> Acl:
-    return Acl(
-        ResourceType.of(resource.resource_type),
-        resource.resource_name,
-        AclPattern.of(resource.pattern_type),
-        entry.principal,
-        entry.host,
-        AclOperation.of(entry.operation),
-        AclPermission.of(entry.permission_type),
+    return Acl.of_codes(
+        (resource.resource_type, resource.resource_name, resource.pattern_type),
+        (entry.principal, entry.host, entry.operation, entry.permission_type),
     )
 
 

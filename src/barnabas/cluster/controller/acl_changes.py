@@ -53,14 +53,9 @@ def create_acls(
 
 
 def _acl(creation: CreateAclsRequest.AclCreation) -> Acl:
-    return Acl(
-        ResourceType.of(creation.resource_type),
-        creation.resource_name,
-        AclPattern.of(creation.resource_pattern_type),
-        creation.principal,
-        creation.host,
-        AclOperation.of(creation.operation),
-        AclPermission.of(creation.permission_type),
+    return Acl.of_codes(
+        (creation.resource_type, creation.resource_name, creation.resource_pattern_type),
+        (creation.principal, creation.host, creation.operation, creation.permission_type),
     )
 
 

@@ -100,14 +100,28 @@ class Acl:
     @classmethod
     def of(cls, record: AccessControlEntryRecord) -> Self:
         """Return the ACL of a record."""
+        return cls.of_codes(
+            (record.resource_type, record.resource_name, record.pattern_type),
+            (record.principal, record.host, record.operation, record.permission_type),
+        )
+
+    @classmethod
+    def of_codes(cls, resource: tuple[int, str, int], entry: tuple[str, str, int, int]) -> Self:
+        """Return the ACL that messages describe by codes.
+
+        `resource` is (type, name, pattern type), `entry` is (principal, host, operation,
+        permission); a code of a later version is UNKNOWN.
+        """
+        kind, name, pattern = resource
+        principal, host, operation, permission = entry
         return cls(
-            ResourceType.of(record.resource_type),
-            record.resource_name,
-            AclPattern.of(record.pattern_type),
-            record.principal,
-            record.host,
-            AclOperation.of(record.operation),
-            AclPermission.of(record.permission_type),
+            ResourceType.of(kind),
+            name,
+            AclPattern.of(pattern),
+            principal,
+            host,
+            AclOperation.of(operation),
+            AclPermission.of(permission),
         )
 
     def record(self, acl_id: Uuid) -> AccessControlEntryRecord:

@@ -13,7 +13,7 @@ P = TypeVar("P", bound=RecordProducer)
 
 
 class KeptProducers(abc.ABC, Generic[P]):
-    """Producers by name and generation of the job; the oldest are closed."""
+    """Producers by name and generation of the job; the least recently used are forgotten."""
 
     def __init__(self, limit: int = _PRODUCERS_MAX) -> None:
         self._producers: OrderedDict[tuple[str, int], P] = OrderedDict()
