@@ -2,6 +2,7 @@
 
 import logging
 import os
+import socket
 import ssl
 import tempfile
 from collections.abc import AsyncIterator
@@ -312,6 +313,27 @@ def test_oldest_client_that_shakes_no_hands_makes_room(caplog: pytest.LogCapture
 
     test()
     assert "reason=barnabas.unauthenticated.connections.max" in caplog.text
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_oldest_of_clients_that_come_at_once_makes_room(seed: int) -> None:
+    """The tasks of connections that are accepted in one turn start in the scheduler's order."""
+
+    @in_trio
+    async def test() -> None:
+        async with tls_served(barnabas_unauthenticated_connections_max="2") as server:
+            clients = [socket.socket() for _ in range(3)]
+            for client in clients:  # the server accepts none of them before the last one
+                client.connect(("127.0.0.1", server.port))
+            trio._core._run._r.seed(seed)  # type: ignore[attr-defined]
+            await trio.testing.wait_all_tasks_blocked()
+            assert len(server.transport.connections) == 2
+            clients[0].settimeout(60)
+            assert clients[0].recv(1) == b""
+            for client in clients:
+                client.close()
+
+    test()
 
 
 def test_failed_handshakes_of_an_address_are_one_line(caplog: pytest.LogCaptureFixture) -> None:

@@ -351,6 +351,8 @@ class Transport:
         self.accepted += 1
         if connection.login is not None:
             connection.login.begin(connection)
+        elif listener.tls is not None:
+            listener.tls.begin(connection)
         self._nursery.start_soon(connection.run, name=connection.run)
 
     def forget(self, connection: Connection) -> None:

@@ -84,17 +84,25 @@ class TlsListener:
         """Return the stream of an accepted socket."""
         return TlsStream(sock, self._settings.context, read_ahead, self._scratch)
 
+    def begin(self, connection: "Connection") -> None:
+        """Count an accepted connection until `open` ends; close the oldest of too many.
+
+        It is called as connections are accepted, because their tasks start in any order. A login
+        counts its own connections.
+        """
+        self._waiting.add(connection)
+
     async def open(self, connection: "Connection") -> None:
         """Shake hands, and take the client's principal from its certificate.
 
         Raises OpeningError when that fails, and OSError when the connection ends.
         """
-        if connection.login is not None:  # SASL decides who the client is, and counts it
-            await self._shake_hands(connection)
-            return
-        with self._waiting.having(connection):
+        try:
             der = await self._shake_hands(connection)
-            connection.principal = ANONYMOUS if der is None else self._principal(der)
+            if connection.login is None:  # otherwise SASL decides who the client is
+                connection.principal = ANONYMOUS if der is None else self._principal(der)
+        finally:
+            self._waiting.remove(connection)
 
     async def _shake_hands(self, connection: "Connection") -> bytes | None:
         """Return the certificate that the client shows, in DER. Raises as `open`."""

@@ -6,8 +6,6 @@ connection. A listener keeps a limited number of them, and one more closes the o
 
 import logging
 from collections import OrderedDict
-from collections.abc import Generator
-from contextlib import contextmanager
 from math import inf
 from time import monotonic
 from typing import TYPE_CHECKING, Final
@@ -44,15 +42,6 @@ class WaitingClients:
             return False
         del self._waiting[connection]
         return True
-
-    @contextmanager
-    def having(self, connection: "Connection") -> Generator[None]:
-        """Keep a connection among those that wait, within the `with` statement."""
-        self.add(connection)
-        try:
-            yield
-        finally:
-            self.remove(connection)
 
 
 def log_limit(connection: "Connection", name: str) -> None:
