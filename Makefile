@@ -40,6 +40,7 @@ BIN := .venv/bin
 RUNTIME := .venv/.installed
 DEV := .venv/.installed-dev
 SPARK := .venv/.installed-spark
+PYSPARK := .cache/pyspark/.fetched
 JARS := .cache/kafka/.fetched
 FLINK := .cache/flink/.fetched
 CONNECTORS := .cache/connectors/.fetched
@@ -99,8 +100,9 @@ types: $(DEV)
 unit: $(DEV)
 	$(BIN)/python -m pytest tests -n $(WORKERS) $(ARGS)
 
-# What `make compat` fetches beside Python packages. It needs no .venv, so .ci/run fetches during the tests.
-downloads: $(JARS) $(FLINK) $(CONNECTORS) $(NODE) $(GO) $(FRANZ)
+# What `make compat` fetches beside small Python packages. It needs only .venv/bin/python, so .ci/run
+# fetches during the tests.
+downloads: $(PYSPARK) $(JARS) $(FLINK) $(CONNECTORS) $(NODE) $(GO) $(FRANZ)
 
 # Code 5: ARGS selects no test.
 compat: $(DEV) $(SPARK) $(JARS) $(FLINK) $(CONNECTORS) $(NODE) $(GO) $(FRANZ) $(KAFKA_PYTHON)
@@ -235,10 +237,18 @@ $(DEV): requirements-dev.txt $(RUNTIME)
 	@touch $@
 
 # Without a JDK the stamp is not written, so that the next run checks again.
-$(SPARK): requirements-spark.txt $(RUNTIME)
+$(SPARK): requirements-spark.txt $(RUNTIME) $(PYSPARK)
 	@if command -v java >/dev/null; then \
-	  $(PIP_ENV) $(PIP) -r requirements-spark.txt && touch $@; \
+	  $(PIP_ENV) $(PIP) --find-links $(dir $(PYSPARK)) -r requirements-spark.txt && touch $@; \
 	else echo "java not found (Debian: apt install openjdk-17-jdk): skipping the tests of Spark"; fi
+
+# PySpark comes as sources, which take a core for most of a minute to become a wheel.
+$(PYSPARK): requirements-spark.txt | $(BIN)/python
+	@rm -rf $(@D) && mkdir -p $(@D)
+	@if command -v java >/dev/null; then \
+	  $(PIP_ENV) $(FETCH) $(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps \
+	    --wheel-dir $(@D) "$$(grep '^pyspark==' $<)" && touch $@; \
+	fi
 
 # A separate Maven repository: Spark's resolver fails on one that has POMs without jars.
 $(JARS): compat_tests/pom.xml

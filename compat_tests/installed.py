@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from compat_tests.spark import FIRST_COMPILER_ONLY
+
 ROOT = Path(__file__).parents[1]
 PAGES = ("README.md", "docs/pipelines.md", "docs/streams.md")
 _INSTALL = re.compile(r"^\$ (pip install '\.\[spark\]')", re.MULTILINE)
@@ -55,4 +57,5 @@ class Installed:
         """Return the variables of a shell in which the environment is active."""
         found = {name: text for name, text in os.environ.items() if name != "PYTHONPATH"}
         path = f"{self.programs}{os.pathsep}{os.environ['PATH']}"
-        return {**found, "PATH": path, "PIP_ROOT_USER_ACTION": "ignore", **more}
+        own = {"PATH": path, "PIP_ROOT_USER_ACTION": "ignore"}
+        return {**found, **FIRST_COMPILER_ONLY, **own, **more}

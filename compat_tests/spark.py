@@ -27,6 +27,10 @@ needed = pytest.mark.skipif(missing() is not None, reason=missing() or "")
 """Skips a test, or the tests of a module, where Spark cannot run."""
 
 
+FIRST_COMPILER_ONLY = {"SPARK_SUBMIT_OPTS": "-XX:TieredStopAtLevel=1"}
+"""Environment of a program whose JVM ends before the second compiler has paid for itself."""
+
+
 def environment() -> dict[str, str]:
     """Return the environment in which Spark resolves its connector.
 

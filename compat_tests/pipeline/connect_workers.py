@@ -7,7 +7,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,6 +16,7 @@ from confluent_kafka.admin import AdminClient
 
 from barnabas.testing.free_ports import free_ports
 from compat_tests import jars
+from compat_tests.spark import FIRST_COMPILER_ONLY
 
 _START_TIMEOUT_S = 120.0
 _STOP_TIMEOUT_S = 90.0
@@ -35,6 +36,8 @@ class ConnectWorker:
     """One worker process on its own port."""
 
     kind = ""
+    jvm: Mapping[str, str] = {}
+    """Environment variables of the worker's JVM."""
 
     def __init__(
         self, bootstrap: str, directory: Path, group: str, *, topics: str | None = None
@@ -70,7 +73,7 @@ class ConnectWorker:
 
     def start(self) -> None:
         """Start the process and wait until it is healthy."""
-        environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
+        environment = {**os.environ, "PYTHONUNBUFFERED": "1", **self.jvm}
         with self.log_file.open("ab") as log:
             self.process = subprocess.Popen(
                 self.command(), stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment
@@ -211,6 +214,7 @@ class RunnerProcess(ConnectWorker):
     """`barnabas pipelines`, which does not restart failed jobs."""
 
     kind = "barnabas"
+    jvm = FIRST_COMPILER_ONLY
 
     def command(self) -> list[str]:
         settings = {**self.properties(), "barnabas.restart.max": "0"}

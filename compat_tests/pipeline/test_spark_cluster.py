@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -134,6 +135,8 @@ def has_counted(bootstrap: str, topic: str) -> bool:
 
 class ClusterRunner(RunnerProcess):
     """A runner on a cluster, started here or by spark-submit."""
+
+    jvm: Mapping[str, str] = {}
 
     def __init__(
         self, bootstrap: str, directory: Path, group: str, master: str, *options: str
