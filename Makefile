@@ -64,8 +64,8 @@ SECONDS ?= 60
 SOAK_SECONDS := $(if $(filter-out file,$(origin SECONDS)),--seconds $(SECONDS))
 SEEDS ?= 10000
 SIZE_MB ?= 50
-# Tests that wait leave a core to others.
-WORKERS ?= 3
+# More than cores, because some tests wait.
+WORKERS ?= 4
 COMPAT_TESTS ?= compat_tests
 # The tests wait more than they compute; compat_tests/scheduling.py divides them.
 COMPAT_WORKERS ?= 4
