@@ -18,9 +18,9 @@ def write_new_file(path: Path, text: str, mode: int = PRIVATE_MODE) -> None:
         os.fsync(fd)
 
 
-def replace_private_file(path: Path, text: str) -> None:
-    """Replace a file with secrets in one step. Raises OSError."""
+def replace_file(path: Path, text: str, mode: int = PRIVATE_MODE) -> None:
+    """Write a file, or replace it, in one step. Raises OSError."""
     temporary = path.with_name(f"{path.name}.tmp")
     temporary.unlink(missing_ok=True)
-    write_new_file(temporary, text)
+    write_new_file(temporary, text, mode)
     os.replace(temporary, path)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from barnabas.cli.node_options import address_of, properties_of
 from barnabas.cluster.metadata.acls import AclOperation, AclPattern, ResourceType
 from barnabas.config import NodeConfig
-from barnabas.private_files import replace_private_file
+from barnabas.private_files import replace_file
 from barnabas.server.node.initial_users import Grant
 from barnabas.server.node.secured_files import SecuredFiles
 from barnabas.server.node.secured_node import (
@@ -91,7 +91,7 @@ def _use_password(directory: Path, password: str, is_new: bool, *, has_http: boo
         import bcrypt
 
         hashed = bcrypt.hashpw(password.encode(), bcrypt.gensalt()).decode()
-        replace_private_file(users, f"{ADMIN}:{hashed}\n")
+        replace_file(users, f"{ADMIN}:{hashed}\n")
     if is_new:
         print(
             f"The user {ADMIN} has the password {password}\n"

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from barnabas.config import ConfigError, properties_file
-from barnabas.private_files import PUBLIC_MODE, replace_private_file, write_new_file
+from barnabas.private_files import PUBLIC_MODE, replace_file
 from barnabas.security.certificate_authority import CertificateAuthority, has_names
 from barnabas.security.certificates import read_certificate
 from barnabas.security.jaas import JaasError, parse_jaas
@@ -51,9 +51,10 @@ class SecuredFiles:
             made = CertificateAuthority.create(
                 f"barnabas {names[0]}"[:64], now, _AUTHORITY_LIFETIME
             )
-            replace_private_file(self._authority_key, made.key)
-            write_new_file(self.authority, made.certificate, PUBLIC_MODE)
+            # In this order: no start after a kill finds a certificate of another authority.
             self.node_key.unlink(missing_ok=True)
+            replace_file(self._authority_key, made.key)
+            replace_file(self.authority, made.certificate, PUBLIC_MODE)
         try:
             if self.node_key.exists() and _is_usable(self.node_key.read_text(), names, now):
                 return
@@ -67,7 +68,7 @@ class SecuredFiles:
                 f"{self.authority.name}, {self._authority_key.name} and {self.node_key.name} to "
                 "make new ones, and give the new authority to all clients"
             ) from None
-        replace_private_file(self.node_key, issued.store)
+        replace_file(self.node_key, issued.store)
 
     def password(self, user: str) -> str | None:
         """Return a user's password, None when it has no file. Raises ConfigError."""
@@ -120,7 +121,7 @@ def _update(path: Path, properties: Mapping[str, str]) -> None:
         f"{name}={value.replace(chr(92), 2 * chr(92))}\n" for name, value in properties.items()
     )
     if not path.exists() or path.read_text() != text:
-        replace_private_file(path, text)
+        replace_file(path, text)
 
 
 def _is_usable(store: str, names: Sequence[str], now: datetime) -> bool:
