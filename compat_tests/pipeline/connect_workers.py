@@ -36,7 +36,7 @@ class ConnectWorker:
     """One worker process on its own port."""
 
     kind = ""
-    jvm: Mapping[str, str] = {}
+    jvm_environment: Mapping[str, str] = {}
     """Environment variables of the worker's JVM."""
 
     def __init__(
@@ -73,7 +73,7 @@ class ConnectWorker:
 
     def start(self) -> None:
         """Start the process and wait until it is healthy."""
-        environment = {**os.environ, "PYTHONUNBUFFERED": "1", **self.jvm}
+        environment = {**os.environ, "PYTHONUNBUFFERED": "1", **self.jvm_environment}
         with self.log_file.open("ab") as log:
             self.process = subprocess.Popen(
                 self.command(), stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment
@@ -214,7 +214,7 @@ class RunnerProcess(ConnectWorker):
     """`barnabas pipelines`, which does not restart failed jobs."""
 
     kind = "barnabas"
-    jvm = FIRST_COMPILER_ONLY
+    jvm_environment = FIRST_COMPILER_ONLY
 
     def command(self) -> list[str]:
         settings = {**self.properties(), "barnabas.restart.max": "0"}

@@ -136,7 +136,7 @@ def has_counted(bootstrap: str, topic: str) -> bool:
 class ClusterRunner(RunnerProcess):
     """A runner on a cluster, started here or by spark-submit."""
 
-    jvm: Mapping[str, str] = {}
+    jvm_environment: Mapping[str, str] = {}
 
     def __init__(
         self, bootstrap: str, directory: Path, group: str, master: str, *options: str
