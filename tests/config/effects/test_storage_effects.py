@@ -87,7 +87,7 @@ def test_logs_are_recovered_by_as_many_threads(
             produce(Wire(node.port), partition=number)
         node.kill()
     for threads in (1, 3):
-        most = calls_at_a_time(monkeypatch, "load")
+        most = calls_at_a_time(monkeypatch, "load", expected=threads)
         with Node(tmp_path, {"num.recovery.threads.per.data.dir": str(threads)}) as node:
             node.kill()
         assert max(most) == threads
@@ -97,7 +97,7 @@ def test_logs_are_recovered_by_as_many_threads(
 def test_changed_recovery_threads_close_as_many_logs_at_a_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    most = calls_at_a_time(monkeypatch, "close")
+    most = calls_at_a_time(monkeypatch, "close", expected=2)
     with node_with({"num.recovery.threads.per.data.dir": "1"}) as (_, wire):
         create(wire, partitions=6)
         for partition in range(6):
@@ -107,16 +107,26 @@ def test_changed_recovery_threads_close_as_many_logs_at_a_time(
     assert max(most) == 2
 
 
-def calls_at_a_time(monkeypatch: pytest.MonkeyPatch, method: str) -> list[int]:
-    """Return a list that gets, for each call on a log, how many threads are in the method."""
+def calls_at_a_time(monkeypatch: pytest.MonkeyPatch, method: str, *, expected: int) -> list[int]:
+    """Return a list that gets, for each call on a log of `t`, how many threads are in the method.
+
+    The first calls wait until the expected number is reached: a busy machine starts threads late.
+    """
     call = getattr(PartitionLog, method)
     active: set[int] = set()
     found: list[int] = []
+    reached = threading.Event()
 
     def slow(log: PartitionLog, **arguments: Any) -> None:
+        if log.topic != "t":
+            call(log, **arguments)
+            return
         active.add(threading.get_ident())
         found.append(len(active))
-        time.sleep(0.02)
+        if found[-1] >= expected:
+            reached.set()
+        reached.wait(30)
+        time.sleep(0.02)  # one more thread than expected would show
         active.discard(threading.get_ident())
         call(log, **arguments)
 
