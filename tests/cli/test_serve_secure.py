@@ -66,10 +66,12 @@ def get(url: str, data: Path, password: str) -> bytes:
 
 @pytest.fixture(scope="module")
 def first(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, ServedRegistry]]:
-    """The first start of a directory, with a registry beside the node."""
+    """The first start of a directory, with a registry beside the node, and a topic."""
     data = tmp_path_factory.mktemp("secured") / "data"
     with secured(data) as served:
         served.found(_URL)
+        admin = AdminClient(settings(data))
+        admin.create_topics([NewTopic("orders", 1)])["orders"].result(30)
         yield data, served
 
 
@@ -114,7 +116,6 @@ def test_client_without_the_credentials_is_not_served(
 def test_registry_has_a_user_with_the_least_rights(first: tuple[Path, ServedRegistry]) -> None:
     data, served = first
     admin = AdminClient(settings(data))
-    admin.create_topics([NewTopic("orders", 1)])["orders"].result(30)
     assert topics(settings(data, "registry")) == {"_schemas"}
     producer = Producer({**settings(data, "registry"), "log_level": "0"})
     outcomes: list[str] = []

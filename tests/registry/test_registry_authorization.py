@@ -206,7 +206,8 @@ def test_lists_and_ids_show_only_readable_subjects(url: str) -> None:
     assert bob.get(f"/schemas/guids/{guid}/ids") == []
     # A schema that also a readable subject has is shown with that one.
     assert alice.code("POST", "/subjects/orders-value/versions?force=true", schema("Secret")) == 0
-    assert bob.get(f"/schemas/ids/{number}/versions") == [{"subject": "orders-value", "version": 2}]
+    shown = {"subject": "orders-value", "version": bob.get("/subjects/orders-value/versions")[-1]}
+    assert bob.get(f"/schemas/ids/{number}/versions") == [shown]
     assert bob.get(f"/schemas/ids/{number}")["subject"] == "orders-value"
 
 
