@@ -17,14 +17,18 @@ FAST = {"retry.backoff.ms": "5", "reconnect.backoff.ms": "5", "reconnect.backoff
 _LENGTH = Struct(">i")
 
 
-def run(test: Callable[[], Awaitable[None]], timeout_s: float = 60.0) -> None:
+def run(
+    test: Callable[[], Awaitable[None]],
+    timeout_s: float = 60.0,
+    clock: trio.abc.Clock | None = None,
+) -> None:
     """Run a test in its own event loop."""
 
     async def main() -> None:
         with trio.fail_after(timeout_s):
             await test()
 
-    trio.run(main)
+    trio.run(main, clock=clock)
 
 
 async def eventually(condition: Callable[[], bool], timeout_s: float = 50) -> None:
@@ -133,7 +137,12 @@ def with_fake(handler: Handler, test: ClientTest, **properties: str) -> None:
     with_fake_broker(FakeBroker(handler), test, **properties)
 
 
-def with_fake_broker(broker: FakeBroker, test: ClientTest, **properties: str) -> None:
+def with_fake_broker(
+    broker: FakeBroker,
+    test: ClientTest,
+    clock: trio.abc.Clock | None = None,
+    **properties: str,
+) -> None:
     """Run a test with a fake broker whose handler knows the broker; raises as the test does."""
     named = {name.replace("_", "."): value for name, value in properties.items()}
 
@@ -150,4 +159,4 @@ def with_fake_broker(broker: FakeBroker, test: ClientTest, **properties: str) ->
         if failure is not None:
             raise failure
 
-    run(main)
+    run(main, clock=clock)

@@ -4,6 +4,7 @@ import socket
 
 import pytest
 import trio
+import trio.testing
 
 from barnabas.client import (
     Address,
@@ -268,21 +269,22 @@ def test_connection_is_replaced_before_its_sasl_session_ends() -> None:
         if isinstance(request, SaslHandshakeRequest):
             return SaslHandshakeResponse(mechanisms=["PLAIN"])
         if isinstance(request, SaslAuthenticateRequest):
-            return SaslAuthenticateResponse(session_lifetime_ms=100)
+            return SaslAuthenticateResponse(session_lifetime_ms=20_000)
         return metadata(broker) if isinstance(request, MetadataRequest) else None
 
     async def test(client: KafkaClient, fake: FakeBroker) -> None:
         await client.refresh_metadata(("t",))
         await client.refresh_metadata(("t",))
         assert fake.connections == 1
-        await trio.sleep(0.1)
+        clock.jump(20)
         await client.refresh_metadata(("t",))
         assert fake.connections == 2
 
-    broker = FakeBroker(handler)
+    broker, clock = FakeBroker(handler), trio.testing.MockClock(rate=1)
     with_fake_broker(
         broker,
         test,
+        clock,
         security_protocol="SASL_PLAINTEXT",
         sasl_mechanism="PLAIN",
         sasl_username="me",
