@@ -50,8 +50,11 @@ def test_refused_partition_is_fetched_again_after_the_backoff() -> None:
             harness.leaders[0].is_leader = False  # answers NOT_LEADER_OR_FOLLOWER
             harness.publish()
             await until(lambda: bool(harness.fetches))
-            await trio.sleep(0.3)
-            assert (len(harness.fetches) > 3) is is_soon
+            if is_soon:  # a busy machine may be slow
+                await until(lambda: len(harness.fetches) > 3)
+            else:
+                await trio.sleep(0.3)
+                assert len(harness.fetches) <= 3
 
         with_fetchers(test, replica_fetch_backoff_ms=backoff_ms)
 
@@ -63,7 +66,7 @@ def test_silent_leader_is_left_after_the_timeout() -> None:
         async def test(harness: Harness, is_left: bool = is_left) -> None:
             harness.is_silent = True
             harness.publish()
-            with trio.move_on_after(5 if is_left else 1):
+            with trio.move_on_after(50 if is_left else 1):
                 await until(lambda: harness.broker.connections > 1)
             assert (harness.broker.connections > 1) is is_left
 
