@@ -72,7 +72,8 @@ def test_host_body_that_comes_byte_by_byte_has_the_same_bound() -> None:
 def test_host_large_body_gets_the_time_that_its_bytes_need(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(body_limit, "BYTES_OF_A_SECOND", 1000)
+    """Each part allows 20 s more, also on a busy machine; without that, the body takes too long."""
+    monkeypatch.setattr(body_limit, "BYTES_OF_A_SECOND", 10)
 
     async def chunks() -> Any:
         for _ in range(8):

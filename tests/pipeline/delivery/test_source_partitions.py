@@ -123,5 +123,5 @@ def test_position_is_known_while_the_transaction_of_a_killed_worker_is_open(
             killed.commit_transaction(60)
     began = time.monotonic()
     assert opened(node, name, reset=reset).positions == {(name, 0): 3}
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < 40
     killed.abort_transaction(60)

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import trio
+import trio.testing
 
 from barnabas.cluster.metadata.image import Endpoint
 from barnabas.cluster.quorum.voters import LeaderAddress
@@ -160,7 +161,7 @@ def test_send_without_a_leader_waits_for_one(node: Node) -> None:
     async def test(channel: QuorumControllerChannel) -> None:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(channel.send, create("late"), CreateTopicsResponse)
-            await trio.sleep(0.01)
+            await trio.testing.wait_all_tasks_blocked()
             asked = quorum.asked
             quorum.leader = leader_at(controller_port(node))
             channel.follow_leader()
