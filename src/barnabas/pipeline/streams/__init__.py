@@ -18,5 +18,7 @@ delivery writes the last one: forward, or in micro-batches where there is state.
     state_directory     checkpoints of an app
     serde_codecs        serdes of one value, for views
     test_driver         topologies for tests, without Kafka
+    topology_nodes, topology_operators  what App.describe prints; topology_text, topology_picture
+    stop_signals        SIGINT and SIGTERM
     kernels             operators with state as pure functions, and the query that runs them
 """

@@ -11,6 +11,7 @@ from typing import Any, Final, Self
 import attrs
 
 from barnabas.pipeline.delivery.driver.spark_library import DataFrame, pyspark
+from barnabas.pipeline.streams import topology_operators
 from barnabas.pipeline.streams.final_totals import can_be_added, final_totals
 from barnabas.pipeline.streams.folded_groups import COUNT, SUM, Fold, Folder, folded, sum_type
 from barnabas.pipeline.streams.folder_checks import MERGE, check_function, check_initial
@@ -28,6 +29,7 @@ from barnabas.pipeline.streams.stream_columns import (
     scoped,
 )
 from barnabas.pipeline.streams.topic_reading import TopicInput
+from barnabas.pipeline.streams.topology_nodes import TopologyNode, detached
 from barnabas.pipeline.streams.window_specs import Window, WindowKind
 
 _NATIVE: Final = (WindowKind.TUMBLING, WindowKind.HOPPING)
@@ -45,6 +47,8 @@ class GroupedStream:
     windows: Window | None = None
     has_new_keys: bool = False
     """True when keys differ from those that chose the partitions of the topic."""
+    node: TopologyNode = attrs.field(factory=detached, repr=False)
+    """The place in the topology that `App.describe` prints."""
 
     def window(self, window: Window) -> Self:
         """Group the records by windows of time, too."""
@@ -87,7 +91,8 @@ class GroupedStream:
         It runs in Python. Structs are dictionaries. Raises OperatorError.
         """
         check_function("reduce()", "function", function)
-        return self._folded(Fold(function), self.frame.schema[VALUE].dataType)
+        kind = self.frame.schema[VALUE].dataType
+        return self._folded(Fold(function), kind, is_reduction=True)
 
     def fold(
         self, initial: Any, function: Folder, *, returns: str, merge: Folder | None = None
@@ -111,9 +116,11 @@ class GroupedStream:
         """True for windows that Spark's aggregation does not have."""
         return self.windows is not None and self.windows.kind not in _NATIVE
 
-    def _folded(self, fold: Fold, kind: DataType) -> Table:
+    def _folded(self, fold: Fold, kind: DataType, *, is_reduction: bool = False) -> Table:
         make = self._kernel(fold, kind)
-        return Table(make(), self.inputs, "append", self.windows, make)
+        frame = make()
+        node = topology_operators.aggregated(self.node, is_reduction=is_reduction)
+        return Table(frame, self.inputs, "append", self.windows, make, node=node)
 
     def _kernel(self, fold: Fold, kind: DataType) -> Callable[..., DataFrame]:
         return functools.partial(
@@ -127,7 +134,8 @@ class GroupedStream:
         aggregated = functools.partial(self._aggregated, aggregates, value)
         closed = functools.partial(aggregated, waits_for_all=False)
         frame = aggregated(waits_for_all=True)
-        return Table(frame, self.inputs, "update", self.windows, followed, closed)
+        node = topology_operators.aggregated(self.node, is_reduction=False)
+        return Table(frame, self.inputs, "update", self.windows, followed, closed, node)
 
     def _with_final_totals(self, table: Table, number: Column, kind: DataType) -> Table:
         """Return the table of a number's sums, with final results that tasks add up first."""

@@ -10,6 +10,7 @@ from typing import Any
 import attrs
 
 from barnabas.pipeline.delivery.driver.spark_library import DataFrame, pyspark
+from barnabas.pipeline.streams import topology_operators
 from barnabas.pipeline.streams.folded_groups import (
     TABLE_COUNT,
     TABLE_SUM,
@@ -24,6 +25,7 @@ from barnabas.pipeline.streams.record_table import Table
 from barnabas.pipeline.streams.serdes import DataType, functions, spark_type
 from barnabas.pipeline.streams.stream_columns import VALUE, evaluated
 from barnabas.pipeline.streams.topic_reading import TopicInput
+from barnabas.pipeline.streams.topology_nodes import TopologyNode, detached
 
 
 @attrs.frozen(eq=False)
@@ -36,6 +38,8 @@ class GroupedTable:
     frame: DataFrame = attrs.field(repr=False)
     """The rows, with the column GROUP."""
     inputs: tuple[TopicInput, ...]
+    node: TopologyNode = attrs.field(factory=detached, repr=False)
+    """The place in the topology that `App.describe` prints."""
 
     def count(self) -> Table:
         """Return the number of rows of each group."""
@@ -55,7 +59,7 @@ class GroupedTable:
         check_function("reduce()", "add", add)
         check_function("reduce()", "remove", remove)
         kind = self.frame.schema[VALUE].dataType
-        return self._folded(TableFold(Fold(add), remove), kind)
+        return self._folded(TableFold(Fold(add), remove), kind, is_reduction=True)
 
     def fold(self, initial: Any, add: Folder, remove: Folder, *, returns: str) -> Table:
         """Combine the values of each group from `initial`: `aggregate` of Kafka Streams.
@@ -70,6 +74,8 @@ class GroupedTable:
         fold = TableFold(Fold(add, initial, has_initial=True), remove)
         return self._folded(fold, spark_type(returns))
 
-    def _folded(self, fold: TableFold, kind: DataType) -> Table:
+    def _folded(self, fold: TableFold, kind: DataType, *, is_reduction: bool = False) -> Table:
         make = functools.partial(regrouped, self.frame, fold, kind)
-        return Table(make(None), self.inputs, "append", followed=make)
+        frame = make(None)
+        node = topology_operators.table_aggregated(self.node, is_reduction=is_reduction)
+        return Table(frame, self.inputs, "append", followed=make, node=node)

@@ -11,7 +11,9 @@ from typing import Final
 
 import attrs
 
+from barnabas.pipeline.delivery.driver import frame_sources
 from barnabas.pipeline.delivery.driver.spark_library import DataFrame
+from barnabas.pipeline.delivery.plan.job_plan import Guarantee
 from barnabas.pipeline.streams.record_stream import Stream
 from barnabas.pipeline.streams.record_table import Table
 from barnabas.pipeline.streams.serdes import Column, Serde, default_serde, functions
@@ -101,6 +103,25 @@ def of_frame(frame: DataFrame, topic: str | None) -> DataFrame:
 def has_place(frame: DataFrame) -> bool:
     """True when the rows name the records that they come from."""
     return all(name in frame.columns for name in PLACE)
+
+
+def output_mode_of(
+    records: Stream | Table | DataFrame, given: str | None, guarantee: Guarantee
+) -> str | None:
+    """Return Spark's output mode of a query, None for one whose rows stay in their task.
+
+    Raises OutputError, ValueError.
+    """
+    if isinstance(records, Stream | Table):
+        if given is not None:
+            raise ValueError("output_mode is for DataFrames; use final() for a table")
+        return records.output_mode
+    if not records.isStreaming:
+        raise OutputError("the DataFrame is not streaming: write it with df.write.format('kafka')")
+    needs_place = guarantee is Guarantee.EXACTLY_ONCE
+    if frame_sources.is_narrow(records) and (has_place(records) or not needs_place):
+        return None
+    return given or "update"
 
 
 def _of_source_rows(frame: DataFrame, columns: dict[str, Column], letters: Letters) -> DataFrame:

@@ -9,6 +9,7 @@ from typing import Final, Self
 import attrs
 
 from barnabas.pipeline.delivery.driver.spark_library import DataFrame
+from barnabas.pipeline.streams import topology_operators
 from barnabas.pipeline.streams.grouped_stream import GroupedStream
 from barnabas.pipeline.streams.interval_joins import JoinKind, deduplicated, joined
 from barnabas.pipeline.streams.joined_tables import stream_with_table
@@ -28,6 +29,7 @@ from barnabas.pipeline.streams.stream_columns import (
     visible,
 )
 from barnabas.pipeline.streams.topic_reading import TopicInput
+from barnabas.pipeline.streams.topology_nodes import TopologyNode, detached
 from barnabas.pipeline.streams.window_specs import Duration, Window, duration_ms
 
 _ELEMENT: Final = "_element"
@@ -54,6 +56,8 @@ class Stream:
     """True when keys differ from those that chose the partitions of the topic."""
     joined_topics: tuple[tuple[str, ...], ...] = ()
     """The topics of both sides of a join, whose partitions must be the same in number."""
+    node: TopologyNode = attrs.field(factory=detached, repr=False)
+    """The place in the topology that `App.describe` prints."""
 
     @property
     def _topics(self) -> tuple[str, ...]:
@@ -67,12 +71,7 @@ class Stream:
 
     def filter(self, predicate: Expression) -> Self:
         """Keep the records for which `predicate` is true."""
-        condition = column(self.frame, predicate, "BOOLEAN")
-        is_true = functions().coalesce(condition, functions().lit(False))
-        if is_live(self.frame) is not None:
-            return self._with(evaluated(self.frame, {KEPT: is_true}))
-        marked = evaluated(self.frame, {KEPT: is_true})
-        return self._with(marked.filter(KEPT).drop(KEPT))
+        return self._with(self._filtered(predicate), self.node.add("KSTREAM-FILTER-"))
 
     def filter_not(self, predicate: Expression) -> Self:
         """Keep the records for which `predicate` is false or null."""
@@ -94,7 +93,8 @@ class Stream:
         """
         found = self._struct(fields) if value is None else column(self.frame, value, returns)
         is_value = functions().col(VALUE).isNotNull()
-        return self._with(evaluated(self.frame, {VALUE: functions().when(is_value, found)}))
+        frame = evaluated(self.frame, {VALUE: functions().when(is_value, found)})
+        return self._with(frame, self.node.add("KSTREAM-MAPVALUES-"))
 
     def map(self, *, key: Expression, value: Expression, returns: str | None = None) -> Self:
         """Replace each key and value; `returns` is the type of both when they are functions."""
@@ -102,36 +102,39 @@ class Stream:
             KEY: column(self.frame, key, returns),
             VALUE: column(self.frame, value, returns),
         }
-        return self._rekeyed(evaluated(self.frame, columns))
+        return self._rekeyed(evaluated(self.frame, columns), "KSTREAM-MAP-")
 
     def select_key(self, key: Expression, *, returns: str | None = None) -> Self:
         """Replace each key: `selectKey` of Kafka Streams."""
-        return self._rekeyed(evaluated(self.frame, {KEY: column(self.frame, key, returns)}))
+        frame = evaluated(self.frame, {KEY: column(self.frame, key, returns)})
+        return self._rekeyed(frame, "KSTREAM-KEY-SELECT-")
 
     def flat_map_values(self, values: Expression, *, returns: str | None = None) -> Self:
         """Replace each record by one for each element of an array, which become values."""
-        return self._exploded(values, returns, {VALUE: functions().col(_ELEMENT)})
+        frame = self._exploded(values, returns, {VALUE: functions().col(_ELEMENT)})
+        return self._with(frame, self.node.add("KSTREAM-FLATMAPVALUES-"))
 
     def flat_map(self, records: Expression, *, returns: str | None = None) -> Self:
         """Replace each record by one for each element of an array of (key, value) structs."""
         element = functions().col(_ELEMENT)
         columns = {KEY: element[KEY], VALUE: element[VALUE]}
-        return self._rekeyed(self._exploded(records, returns, columns).frame)
+        return self._rekeyed(self._exploded(records, returns, columns), "KSTREAM-FLATMAP-")
 
     def branch(self, *predicates: Expression) -> list[Self]:
         """Return a stream for each predicate; a record goes to the first whose predicate is true.
 
         Add "true" as the last predicate to take all other records.
         """
-        streams: list[Self] = []
+        frames: list[DataFrame] = []
         before: Column = functions().lit(False)
         for predicate in predicates:
             condition = functions().coalesce(
                 column(self.frame, predicate, "BOOLEAN"), functions().lit(False)
             )
-            streams.append(self.filter(condition & ~before))
+            frames.append(self._filtered(condition & ~before))
             before = before | condition
-        return streams
+        nodes = topology_operators.branches(self.node, len(frames))
+        return [self._with(*found) for found in zip(frames, nodes, strict=True)]
 
     def merge(self, other: "Stream") -> Self:
         """Return the records of both streams. Raises OperatorError when a topic is in both."""
@@ -149,7 +152,8 @@ class Stream:
         frame = self.frame.unionByName(other.frame, allowMissingColumns=True)
         # A key has another partition in a topic with another number of partitions.
         inputs = self.inputs + other.inputs
-        return attrs.evolve(self, frame=frame, inputs=inputs, has_new_keys=True)
+        node = topology_operators.merged(self.node, other.node)
+        return attrs.evolve(self, frame=frame, inputs=inputs, has_new_keys=True, node=node)
 
     def peek(self, action: RecordFunction) -> Self:
         """Call a function for each record, in Spark's workers; a repeated batch calls it again."""
@@ -158,19 +162,20 @@ class Stream:
             action(key, value)
             return True
 
-        return self.filter(call)
+        return self._with(self._filtered(call), self.node.add("KSTREAM-PEEK-"))
 
     def dedupe(self, within: Duration, *, by: Expression = KEY) -> Self:
         """Drop records whose key, or `by`, came within a time before."""
         check_first("dedupe", self.output_mode)
         frame = visible(self.frame)
         unique = deduplicated(frame, column(frame, by), duration_ms(within))
-        return attrs.evolve(self, frame=unique, output_mode="append")
+        node = topology_operators.deduplicated(self.node)
+        return attrs.evolve(self, frame=unique, output_mode="append", node=node)
 
-    def group_by(self, *keys: Expression) -> GroupedStream:
+    def group_by(self, *keys: Expression, name: str | None = None) -> GroupedStream:
         """Group records by an expression, or by a struct of several.
 
-        Records without one are dropped.
+        Records without one are dropped. `name` names the group in the topology: `Grouped.as`.
         """
         check_first("group_by", self.output_mode)
         frame = visible(self.frame)
@@ -178,12 +183,19 @@ class Stream:
             raise OperatorError("group_by needs an expression; group_by_key() takes the key")
         found = [column(frame, each) for each in keys]
         key = found[0] if len(found) == 1 else functions().struct(*found)
-        return GroupedStream(evaluated(frame, {KEY: key}), self.inputs, has_new_keys=True)
+        grouped = evaluated(frame, {KEY: key})
+        node = topology_operators.grouped_by(self.node, "KSTREAM-KEY-SELECT-", name)
+        return GroupedStream(grouped, self.inputs, has_new_keys=True, node=node)
 
-    def group_by_key(self) -> GroupedStream:
-        """Group records by their key; records without a key are dropped."""
+    def group_by_key(self, *, name: str | None = None) -> GroupedStream:
+        """Group records by their key; records without a key are dropped.
+
+        `name` names the group in the topology: `Grouped.as`.
+        """
         check_first("group_by_key", self.output_mode)
-        return GroupedStream(visible(self.frame), self.inputs, has_new_keys=self.has_new_keys)
+        node = attrs.evolve(self.node, group_name=name)
+        new_keys = self.has_new_keys
+        return GroupedStream(visible(self.frame), self.inputs, has_new_keys=new_keys, node=node)
 
     def window(self, window: Window) -> GroupedStream:
         """Group records by their key and by windows of time."""
@@ -274,7 +286,8 @@ class Stream:
             has_new_keys=self.has_new_keys,
             wall_clock_ms=wall_clock_ms,
         )
-        return Stream(found, self.inputs, "append", has_new_keys=True)
+        node = self.node.add("KSTREAM-PROCESSOR-", state, has_new_keys=True)
+        return Stream(found, self.inputs, "append", has_new_keys=True, node=node)
 
     def join_table(
         self, table: Table, *, on: Expression | None = None, value: str | None = None
@@ -304,7 +317,10 @@ class Stream:
             is_left=is_left,
             value=value,
         )
-        return Stream(frame, self.inputs + table.inputs, "append")
+        node = topology_operators.joined_with_table(
+            self.node, table.node, is_left=is_left, is_global=on is not None
+        )
+        return Stream(frame, self.inputs + table.inputs, "append", node=node)
 
     def _joined(
         self, kind: JoinKind, other: "Stream", within: Duration, grace: Duration, value: str | None
@@ -321,14 +337,29 @@ class Stream:
             has_new_keys=has_new_keys,
         )
         equal = () if has_new_keys else (self._topics, other._topics)
-        return Stream(frame, self.inputs + other.inputs, "append", joined_topics=equal)
+        node = topology_operators.joined_streams(
+            self.node,
+            other.node,
+            is_left=kind is not JoinKind.INNER,
+            is_outer=kind is JoinKind.OUTER,
+        )
+        inputs = self.inputs + other.inputs
+        return Stream(frame, inputs, "append", joined_topics=equal, node=node)
 
-    def _with(self, frame: DataFrame) -> Self:
-        return attrs.evolve(self, frame=frame)
+    def _with(self, frame: DataFrame, node: TopologyNode) -> Self:
+        return attrs.evolve(self, frame=frame, node=node)
 
-    def _rekeyed(self, frame: DataFrame) -> Self:
+    def _rekeyed(self, frame: DataFrame, prefix: str) -> Self:
         """Return the stream with other keys, which have no windows."""
-        return attrs.evolve(self, frame=frame, windows=None, has_new_keys=True)
+        node = self.node.add(prefix, has_new_keys=True)
+        return attrs.evolve(self, frame=frame, windows=None, has_new_keys=True, node=node)
+
+    def _filtered(self, predicate: Expression) -> DataFrame:
+        """Return the rows, of which those that the predicate does not keep are marked or gone."""
+        condition = column(self.frame, predicate, "BOOLEAN")
+        kept = functions().coalesce(condition, functions().lit(False))
+        marked = evaluated(self.frame, {KEPT: kept})
+        return marked if is_live(self.frame) is not None else marked.filter(KEPT).drop(KEPT)
 
     def _struct(self, fields: dict[str, Expression]) -> Column:
         if not fields:
@@ -339,7 +370,9 @@ class Stream:
             *[column(self.frame, each).alias(name) for name, each in fields.items()]
         )
 
-    def _exploded(self, array: Expression, returns: str | None, columns: dict[str, Column]) -> Self:
+    def _exploded(
+        self, array: Expression, returns: str | None, columns: dict[str, Column]
+    ) -> DataFrame:
         frame = evaluated(self.frame, {_ELEMENT: column(self.frame, array, returns)})
         elements = functions().posexplode_outer(_ELEMENT).alias(_POSITION, "_each")
         frame = frame.select("*", elements).withColumn(_ELEMENT, functions().col("_each"))
@@ -349,7 +382,7 @@ class Stream:
         else:
             columns = columns | {KEPT: functions().col(KEPT) & has_element}
         kept = [columns.get(name, functions().col(name)).alias(name) for name in self.frame.columns]
-        return self._with(frame.select(*kept))
+        return frame.select(*kept)
 
 
 def _period(processor: Processor, name: str, every: Duration | None, method: str) -> int | None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Self, TypeAlias
 import attrs
 
 from barnabas.pipeline.delivery.driver.spark_library import DataFrame
+from barnabas.pipeline.streams import topology_operators
 from barnabas.pipeline.streams.folded_groups import GROUP, suppressed
 from barnabas.pipeline.streams.joined_tables import table_with_table, tables_by_foreign_key
 from barnabas.pipeline.streams.kernels.kernel_protocol import RowKernel
@@ -22,6 +23,7 @@ from barnabas.pipeline.streams.stream_columns import (
     visible,
 )
 from barnabas.pipeline.streams.topic_reading import TopicInput
+from barnabas.pipeline.streams.topology_nodes import TopologyNode, detached
 from barnabas.pipeline.streams.window_specs import Duration, Window, WindowKind, duration_ms
 
 if TYPE_CHECKING:
@@ -47,6 +49,8 @@ class Table:
     """Returns the changes of this table after one more kernel; None where none fits."""
     closed: Callable[[], DataFrame] | None = attrs.field(default=None, repr=False)
     """Returns the rows of closed windows, where that costs less than a kernel that follows."""
+    node: TopologyNode = attrs.field(factory=detached, repr=False)
+    """The place in the topology that `App.describe` prints."""
 
     @property
     def df(self) -> DataFrame:
@@ -57,7 +61,7 @@ class Table:
         """Keep the keys for which `predicate` is true; the others are deleted (null values)."""
         condition = column(self.frame, predicate, "BOOLEAN")
         kept = functions().when(condition, functions().col(VALUE))
-        return self._mapped(lambda frame: evaluated(frame, {VALUE: kept}))
+        return self._mapped("KTABLE-FILTER-", lambda frame: evaluated(frame, {VALUE: kept}))
 
     def map_values(
         self,
@@ -72,11 +76,13 @@ class Table:
         `returns` is the type of a function's results.
         """
 
+        from barnabas.pipeline.streams.record_stream import Stream
+
         def change(frame: DataFrame) -> DataFrame:
-            stream = attrs.evolve(self.to_stream(), frame=frame)
+            stream = Stream(frame, self.inputs)
             return stream.map_values(value, returns=returns, **fields).frame
 
-        return self._mapped(change)
+        return self._mapped("KTABLE-MAPVALUES-", change)
 
     def final(self) -> Self:
         """Return one result for each window, when it closes: `suppress(untilWindowCloses)`.
@@ -86,8 +92,7 @@ class Table:
         if self.windows is None:
             raise ValueError("final() needs windows: without them a result is never final")
         if self.closed is not None:
-            frame = self.closed()
-            return attrs.evolve(self, frame=frame, output_mode="append", followed=None, closed=None)
+            return self._suppressed(self.closed())
         gap_ms = self.windows.size_ms if self.windows.kind is WindowKind.SESSION else 0
         kernel = until_window_closes(self.windows.grace_ms + gap_ms)
         return self._held("final()", kernel)
@@ -108,14 +113,14 @@ class Table:
             )
         kernel = until_time_limit(duration_ms(limit), max_records)
         if self.output_mode is None:
-            frame = suppressed(visible(self.frame), kernel)
-            return attrs.evolve(self, frame=frame, output_mode="append")
+            return self._suppressed(suppressed(visible(self.frame), kernel))
         return self._held("suppress()", kernel)
 
-    def group_by(self, *keys: Expression) -> "GroupedTable":
+    def group_by(self, *keys: Expression, name: str | None = None) -> "GroupedTable":
         """Group the rows by an expression, or by a struct of several; rows without one are dropped.
 
-        A change takes the old value out of its group before it adds the new one.
+        A change takes the old value out of its group before it adds the new one. `name` names the
+        group in the topology: `Grouped.as`.
         """
         from barnabas.pipeline.streams.grouped_table import GroupedTable
 
@@ -125,7 +130,9 @@ class Table:
         frame = visible(self.frame)
         found = [column(frame, each) for each in keys]
         group = found[0] if len(found) == 1 else functions().struct(*found)
-        return GroupedTable(evaluated(frame, {GROUP: group}), self.inputs)
+        grouped = evaluated(frame, {GROUP: group})
+        node = topology_operators.grouped_by(self.node, "KTABLE-SELECT-", name)
+        return GroupedTable(grouped, self.inputs, node)
 
     def join(
         self, other: "Table", *, on: Expression | None = None, value: str | None = None
@@ -167,7 +174,15 @@ class Table:
                 behind=behind,
             )
 
-        return Table(join(), self.inputs + other.inputs, "append", followed=join)
+        frame, inputs = join(), self.inputs + other.inputs
+        is_by_key = on is None
+        add = (
+            topology_operators.joined_tables
+            if is_by_key
+            else topology_operators.joined_by_foreign_key
+        )
+        node = add(self.node, other.node)
+        return Table(frame, inputs, "append", followed=join, node=node)
 
     def _held(self, operator: str, kernel: RowKernel) -> Self:
         """Return the table with a kernel that holds changes back. Raises OperatorError."""
@@ -176,10 +191,16 @@ class Table:
                 f"{operator} cannot follow aggregate(), final() or suppress(): use fold() instead "
                 "of aggregate(), or write the table to a topic and read that with App.table"
             )
-        frame = self.followed(kernel)
-        return attrs.evolve(self, frame=frame, output_mode="append", followed=None, closed=None)
+        return self._suppressed(self.followed(kernel))
 
-    def _mapped(self, change: Callable[[DataFrame], DataFrame]) -> Self:
+    def _suppressed(self, frame: DataFrame) -> Self:
+        """Return the table of a frame whose changes are held back: no kernel can follow."""
+        node = topology_operators.suppressed(self.node)
+        return attrs.evolve(
+            self, frame=frame, output_mode="append", followed=None, closed=None, node=node
+        )
+
+    def _mapped(self, prefix: str, change: Callable[[DataFrame], DataFrame]) -> Self:
         def mapped(followed: Followed, kernel: RowKernel) -> DataFrame:
             return change(followed(kernel))
 
@@ -188,10 +209,13 @@ class Table:
 
         followed = None if self.followed is None else functools.partial(mapped, self.followed)
         closed = None if self.closed is None else functools.partial(mapped_closed, self.closed)
-        return attrs.evolve(self, frame=change(self.frame), followed=followed, closed=closed)
+        frame = change(self.frame)
+        node = self.node.add(prefix)
+        return attrs.evolve(self, frame=frame, followed=followed, closed=closed, node=node)
 
     def to_stream(self) -> "Stream":
         """Return the changes as a stream."""
         from barnabas.pipeline.streams.record_stream import Stream
 
-        return Stream(self.frame, self.inputs, self.output_mode, self.windows)
+        node = topology_operators.to_stream(self.node)
+        return Stream(self.frame, self.inputs, self.output_mode, self.windows, node=node)

@@ -4,11 +4,8 @@
 group and transactions under its name.
 """
 
-import contextlib
 import functools
-import signal
-import threading
-from collections.abc import Generator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, Self
 
@@ -26,7 +23,14 @@ from barnabas.pipeline.delivery.plan.job_plan import Guarantee, JobKind, JobPlan
 from barnabas.pipeline.delivery.plan.task_failures import refused
 from barnabas.pipeline.spark.engine import Engine
 from barnabas.pipeline.spark.session import SessionSettings, send_packages
-from barnabas.pipeline.streams import joined_topics, output_frames, topic_reading
+from barnabas.pipeline.streams import (
+    joined_topics,
+    output_frames,
+    topic_reading,
+    topology_operators,
+    topology_picture,
+    topology_text,
+)
 from barnabas.pipeline.streams.known_topics import KnownTopics
 from barnabas.pipeline.streams.output_frames import Letters, OutputError, OutputSerdes
 from barnabas.pipeline.streams.record_stream import Stream
@@ -34,14 +38,17 @@ from barnabas.pipeline.streams.record_table import Table
 from barnabas.pipeline.streams.serde_codecs import codec_of, keys_of
 from barnabas.pipeline.streams.serdes import Bytes, Column, Serde, SerdeContext
 from barnabas.pipeline.streams.state_directory import StateDirectory, check_name
+from barnabas.pipeline.streams.stop_signals import stop_requests
 from barnabas.pipeline.streams.stream_columns import KEY, VALUE
 from barnabas.pipeline.streams.stream_queries import QueryWatcher, StreamQuery
 from barnabas.pipeline.streams.topic_reading import OnError, TopicInput
+from barnabas.pipeline.streams.topology_nodes import Topology
 from barnabas.pipeline.streams.window_specs import Duration, Window, duration_ms
 from barnabas.pipeline.views.app_views import AppViews
 from barnabas.pipeline.views.live_view import LiveView, ViewSpec
 
 _POLL_S: Final = 0.2
+_FORMATS: Final = {"text": topology_text.text_of, "svg": topology_picture.svg_of}
 
 
 @attrs.frozen(eq=False)
@@ -106,6 +113,7 @@ class App:
             )
         )
         self._outputs: dict[str, _Output] = {}
+        self._topology = Topology()
         self._queries: dict[str, StreamQuery] = {}
         self._letters: dict[TopicInput, str] = {}
         self._watcher: QueryWatcher | None = None
@@ -157,19 +165,10 @@ class App:
         (APP-dead-letters). `start` is the first position without a committed offset. `max_records`
         limits a batch.
         """
-        if start not in ("earliest", "latest"):
-            raise ValueError(f"start is earliest or latest, not '{start}'")
-        given = TopicInput(
-            name,
-            self._prepared(key, name, "key"),
-            self._prepared(value, name, "value"),
-            time,
-            OnError(on_error),
-            dead_letters or f"{self.name}-dead-letters",
-            start,
-            max_records,
-        )
-        return Stream(self._read(given), (given,))
+        given = self._input(name, key, value, time, on_error, dead_letters, start, max_records)
+        frame = self._read(given)
+        node = topology_operators.stream_source(self._topology, name)
+        return Stream(frame, (given,), node=node)
 
     def table(
         self,
@@ -186,16 +185,10 @@ class App:
 
         The arguments are those of `topic`. Records without a key drop.
         """
-        stream = self.topic(
-            name,
-            key=key,
-            value=value,
-            time=time,
-            on_error=on_error,
-            dead_letters=dead_letters,
-            max_records=max_records,
-        )
-        return Table(stream.filter("key IS NOT NULL").frame, stream.inputs)
+        given = self._input(name, key, value, time, on_error, dead_letters, "earliest", max_records)
+        rows = Stream(self._read(given), (given,)).filter("key IS NOT NULL")
+        node = topology_operators.table_source(self._topology, name)
+        return Table(rows.frame, rows.inputs, node=node)
 
     def write(
         self,
@@ -231,7 +224,7 @@ class App:
                 self._for_output(key, topic, "key"), self._for_output(value, topic, "value")
             ),
             Guarantee(delivery),
-            _output_mode(records, output_mode, Guarantee(delivery)),
+            output_frames.output_mode_of(records, output_mode, Guarantee(delivery)),
         )
         if output.output_mode is not None and output.guarantee is Guarantee.AT_LEAST_ONCE:
             raise ValueError(
@@ -247,7 +240,18 @@ class App:
             is_session_alive=self._is_session_alive,
         )
         self._queries[named] = query
+        self._describe(output)
         return query
+
+    def describe(self, format: str = "text") -> str:  # noqa: A002 - as format() of Python
+        """Return the topology of the app: what `Topology.describe()` of Kafka Streams prints.
+
+        `format` is `text`, or `svg` for a picture. Kafka Streams gives the same names to the
+        processors, stores and topics of the same operators in the same order.
+        """
+        if format not in _FORMATS:
+            raise ValueError(f"format is text or svg, not '{format}'")
+        return _FORMATS[format](self._topology)
 
     def query(
         self,
@@ -338,7 +342,7 @@ class App:
         """Start the app, and stop it at SIGINT, SIGTERM or a failure. Raises StreamFailedError."""
         try:
             self.start()
-            with _signals() as is_requested:
+            with stop_requests() as is_requested:
                 while not is_requested.is_set() and not self.wait(_POLL_S):
                     pass
         finally:
@@ -358,6 +362,31 @@ class App:
     def _is_session_alive(self) -> bool:
         """True while the app's own session runs; of a given one, the caller takes care."""
         return self._engine is None or self._engine.is_alive()
+
+    def _input(
+        self,
+        name: str,
+        key: Serde | None,
+        value: Serde | None,
+        time: str | Column | None,
+        on_error: str,
+        dead_letters: str | None,
+        start: str,
+        max_records: int,
+    ) -> TopicInput:
+        """Return a topic as the app reads it. Raises ValueError."""
+        if start not in ("earliest", "latest"):
+            raise ValueError(f"start is earliest or latest, not '{start}'")
+        return TopicInput(
+            name,
+            self._prepared(key, name, "key"),
+            self._prepared(value, name, "value"),
+            time,
+            OnError(on_error),
+            dead_letters or f"{self.name}-dead-letters",
+            start,
+            max_records,
+        )
 
     def _read(self, given: TopicInput) -> DataFrame:
         return topic_reading.read(self.spark, self._client, given, self._on_trim)
@@ -418,6 +447,16 @@ class App:
         checkpoint = self._state.checkpoint(output.name)
         return micro_batch_job.start(plan, rows, checkpoint, output.output_mode)
 
+    def _describe(self, output: _Output) -> None:
+        """Add a query to the topology."""
+        records = output.records
+        if isinstance(records, Stream | Table) and output.topic is not None:
+            is_table = isinstance(records, Table)
+            topology_operators.written(records.node, output.topic, is_table=is_table)
+        elif not isinstance(records, Stream | Table):
+            topics = frame_sources.kafka_topics(records)
+            topology_operators.written_frame(self._topology, topics, output.topic)
+
     def _plan(self, output: _Output, rows: DataFrame, generation: int) -> JobPlan:
         topics = tuple(dict.fromkeys(each.topic for each in output.inputs))
         return JobPlan(
@@ -457,38 +496,3 @@ class App:
 
     def _writes_letters(self, output: _Output, each: TopicInput) -> bool:
         return self._letters.get(each) == output.name
-
-
-def _output_mode(
-    records: Stream | Table | DataFrame, given: str | None, guarantee: Guarantee
-) -> str | None:
-    """Return Spark's output mode of a query, None for one whose rows stay in their task."""
-    if isinstance(records, Stream | Table):
-        if given is not None:
-            raise ValueError("output_mode is for DataFrames; use final() for a table")
-        return records.output_mode
-    if not records.isStreaming:
-        raise OutputError("the DataFrame is not streaming: write it with df.write.format('kafka')")
-    needs_place = guarantee is Guarantee.EXACTLY_ONCE
-    if frame_sources.is_narrow(records) and (output_frames.has_place(records) or not needs_place):
-        return None
-    return given or "update"
-
-
-@contextlib.contextmanager
-def _signals() -> Generator[threading.Event]:
-    """Set the event at SIGINT and SIGTERM; only the main thread can take signals."""
-    requested = threading.Event()
-    if threading.current_thread() is not threading.main_thread():
-        yield requested
-        return
-
-    def request(number: int, frame: object) -> None:
-        requested.set()
-
-    before = {each: signal.signal(each, request) for each in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield requested
-    finally:
-        for each, handler in before.items():
-            signal.signal(each, handler)

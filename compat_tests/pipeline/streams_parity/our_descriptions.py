@@ -1,0 +1,196 @@
+"""The topologies of TopologyPeer.java, described by `barnabas.streams`."""
+
+from collections.abc import Callable
+from typing import Final
+
+from barnabas import streams as ks
+
+Describe = Callable[[ks.App], object]
+
+TEXT: Final = {"key": ks.String(), "value": ks.String()}
+TUMBLING: Final = ks.tumbling("1 minute", grace="5 seconds")
+SESSION: Final = ks.session("1 minute", grace="5 seconds")
+SLIDING: Final = ks.sliding("1 minute", grace="5 seconds")
+WITHIN: Final = {"within": "1 minute", "grace": "5 seconds"}
+RECORDS: Final = "array(struct(key, value))"
+
+
+def left(app: ks.App) -> ks.Stream:
+    return app.topic("left", **TEXT)
+
+
+def right(app: ks.App) -> ks.Stream:
+    return app.topic("right", **TEXT)
+
+
+def left_table(app: ks.App) -> ks.Table:
+    return app.table("left", **TEXT)
+
+
+def right_table(app: ks.App) -> ks.Table:
+    return app.table("right", **TEXT)
+
+
+def pair(first: str, second: str) -> str:
+    return first + second
+
+
+class Nothing:
+    """A processor without results."""
+
+    def process(self, record: ks.Record, context: ks.ProcessContext) -> list[ks.Record]:
+        return []
+
+
+def branch(app: ks.App) -> None:
+    for number, each in enumerate(left(app).branch("true", "true")):
+        app.write(each, f"out-{number}")
+
+
+def two_outputs(app: ks.App) -> None:
+    records = left(app)
+    app.write(records, "out")
+    app.write(records.map_values("value").filter("true"), "out-1")
+    app.write(records.filter("true"), "out-2")
+
+
+def two_parts(app: ks.App) -> None:
+    app.write(left(app).filter("true"), "out")
+    app.write(right(app).map_values("value"), "out-1")
+
+
+def many_outputs(app: ks.App) -> None:
+    records = left(app).map_values("value")
+    for number in range(12):
+        app.write(records.filter("true").map_values("value"), f"out-{number}")
+
+
+def two_aggregates(app: ks.App, name: str | None = None) -> None:
+    grouped = left(app).group_by("value", name=name)
+    app.write(grouped.count(), "out")
+    app.write(grouped.reduce(pair), "out-1")
+
+
+def topic_twice(app: ks.App) -> None:
+    app.write(left(app), "out")
+    app.write(left(app).filter("true"), "out-1")
+
+
+def table_in_two_joins(app: ks.App) -> None:
+    table = right_table(app)
+    app.write(app.topic("other", **TEXT).join_table(table), "out")
+    app.write(left_table(app).filter("true").join(table.filter("true")), "out-1")
+
+
+def out(make: Callable[[ks.App], ks.Stream | ks.Table]) -> Describe:
+    """Return the topology that writes a stream or a table to `out`."""
+    return lambda app: app.write(make(app), "out")
+
+
+STATELESS: Final[dict[str, Describe]] = {
+    "copy": out(left),
+    "source-without-sink": left,
+    "filter": out(lambda app: left(app).filter("true").filter_not("true")),
+    "map": out(
+        lambda app: left(app).map_values("value").map(key="key", value="value").select_key("value")
+    ),
+    "flat-map": out(
+        lambda app: (
+            left(app)
+            .flat_map_values("array(value)")
+            .flat_map(RECORDS)
+            .peek(lambda key, value: None)
+        )
+    ),
+    "branch": branch,
+    "merge": out(lambda app: left(app).merge(right(app))),
+    "two-outputs": two_outputs,
+    "two-parts": two_parts,
+    "many-outputs": many_outputs,
+    "topic-twice": topic_twice,
+}
+AGGREGATES: Final[dict[str, Describe]] = {
+    "count": out(lambda app: left(app).group_by_key().count()),
+    "count-by-value": out(lambda app: left(app).group_by("value").count()),
+    "count-by-name": out(lambda app: left(app).group_by("value", name="by-value").count()),
+    "count-of-new-keys": out(
+        lambda app: left(app).select_key("value").filter("true").group_by_key().count()
+    ),
+    "count-by-key-and-name": out(
+        lambda app: left(app).select_key("value").group_by_key(name="by-value").count()
+    ),
+    "reduce": out(lambda app: left(app).group_by("value").reduce(pair)),
+    "fold": out(lambda app: left(app).group_by_key().fold("", pair, returns="STRING")),
+    "two-aggregates": two_aggregates,
+    "two-aggregates-by-name": lambda app: two_aggregates(app, "by-value"),
+    "aggregate-then-map": out(
+        lambda app: (
+            left(app)
+            .group_by_key()
+            .aggregate(most="max(value)")
+            .filter("true")
+            .map_values("value")
+            .to_stream()
+            .map(key="key", value="value")
+        )
+    ),
+    "tumbling": out(lambda app: left(app).window(TUMBLING).sum("length(value)")),
+    "tumbling-reduce": out(lambda app: left(app).group_by("value").window(TUMBLING).reduce(pair)),
+    "final": out(lambda app: left(app).window(TUMBLING).count().final()),
+    "session": out(lambda app: left(app).window(SESSION).count()),
+    "session-reduce": out(lambda app: left(app).window(SESSION).reduce(pair)),
+    "sliding": out(lambda app: left(app).group_by("value").window(SLIDING).count()),
+    "process": out(lambda app: left(app).process(Nothing(), state="totals")),
+}
+TABLES: Final[dict[str, Describe]] = {
+    "table": out(left_table),
+    "table-filter": out(lambda app: left_table(app).filter("true").map_values("value")),
+    "table-suppress": out(lambda app: left_table(app).suppress("1 minute")),
+    "suppress": out(lambda app: left(app).group_by_key().count().suppress("1 minute")),
+    "table-count": out(lambda app: left_table(app).group_by("value").count()),
+    "table-count-by-name": out(
+        lambda app: left_table(app).group_by("value", name="by-value").count()
+    ),
+    "table-reduce": out(
+        lambda app: left_table(app).map_values("value").group_by("value").reduce(pair, pair)
+    ),
+    "table-fold": out(
+        lambda app: left_table(app).group_by("value").fold("", pair, pair, returns="STRING")
+    ),
+    "table-filter-suppress": out(lambda app: left_table(app).filter("true").suppress("1 minute")),
+    "tables-suppress": out(lambda app: left_table(app).join(right_table(app)).suppress("1 minute")),
+    "foreign-key-suppress": out(
+        lambda app: left_table(app).join(right_table(app), on="value").suppress("1 minute")
+    ),
+    "count-filter-suppress": out(
+        lambda app: left(app).group_by_key().count().filter("true").suppress("1 minute")
+    ),
+    "table-in-two-joins": table_in_two_joins,
+}
+JOINS: Final[dict[str, Describe]] = {
+    "stream-table": out(lambda app: left(app).join_table(right_table(app))),
+    "stream-table-left": out(
+        lambda app: left(app).left_join_table(right_table(app).filter("true"))
+    ),
+    "stream-table-new-keys": out(
+        lambda app: left(app).select_key("value").join_table(right_table(app))
+    ),
+    "global-table": out(lambda app: left(app).join_table(right_table(app), on="value")),
+    "global-table-left": out(lambda app: left(app).left_join_table(right_table(app), on="value")),
+    "tables": out(lambda app: left_table(app).join(right_table(app))),
+    "tables-left": out(lambda app: left_table(app).map_values("value").left_join(right_table(app))),
+    "tables-outer": out(
+        lambda app: left_table(app).outer_join(right_table(app)).map_values("value")
+    ),
+    "foreign-key": out(lambda app: left_table(app).join(right_table(app), on="value")),
+    "foreign-key-left": out(lambda app: left_table(app).left_join(right_table(app), on="value")),
+    "streams": out(lambda app: left(app).join(right(app), **WITHIN)),
+    "streams-left": out(lambda app: left(app).left_join(right(app), **WITHIN)),
+    "streams-outer": out(lambda app: left(app).outer_join(right(app), **WITHIN)),
+    "streams-new-keys": out(
+        lambda app: (
+            left(app).select_key("value").join(right(app).map(key="key", value="value"), **WITHIN)
+        )
+    ),
+}
+DESCRIPTIONS: Final = STATELESS | AGGREGATES | TABLES | JOINS
