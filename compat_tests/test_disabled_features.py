@@ -153,21 +153,6 @@ def test_alter_client_quotas_without_entries_succeeds(bootstrap, version) -> Non
     assert wire.call(bootstrap, AlterClientQuotasRequest(entries=[]), version).entries == []
 
 
-@pytest.mark.barnabas_only
-def test_alter_client_quotas_is_refused_as_no_quota_is_enforced(bootstrap) -> None:
-    data = AlterClientQuotasRequest
-    entry = data.EntryData(
-        entity=[data.EntityData(entity_type="user", entity_name="u")],
-        ops=[data.OpData(key="producer_byte_rate", value=1.0)],
-    )
-    (answer,) = wire.call(bootstrap, data(entries=[entry]), 1).entries
-    assert (answer.error_code, answer.error_message) == (
-        UNSUPPORTED_VERSION,
-        "Client quotas are not supported",
-    )
-    assert [(e.entity_type, e.entity_name) for e in answer.entity] == [("user", "u")]
-
-
 def test_describe_user_scram_credentials_finds_no_user(bootstrap) -> None:
     name = DescribeUserScramCredentialsRequest.UserName
     for everybody in (None, []):

@@ -36,6 +36,10 @@ from barnabas.protocol.messages.allocate_producer_ids import (
     AllocateProducerIdsRequest,
     AllocateProducerIdsResponse,
 )
+from barnabas.protocol.messages.alter_client_quotas import (
+    AlterClientQuotasRequest,
+    AlterClientQuotasResponse,
+)
 from barnabas.protocol.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
 from barnabas.protocol.messages.alter_partition import (
     AlterPartitionRequest,
@@ -121,6 +125,7 @@ ControllerRequest = (
     | AlterPartitionRequest
     | UnregisterBrokerRequest
     | AlterUserScramCredentialsRequest
+    | AlterClientQuotasRequest
     | CreateAclsRequest
     | DeleteAclsRequest
 )
@@ -229,6 +234,14 @@ class Controller:
     ) -> ControllerResult[AlterUserScramCredentialsResponse]:
         """Set and remove SCRAM credentials."""
         return scram_changes.alter_scram_credentials(self._context(), request)
+
+    def alter_client_quotas(
+        self, request: AlterClientQuotasRequest
+    ) -> ControllerResult[AlterClientQuotasResponse]:
+        """Set and remove quotas of clients."""
+        from barnabas.cluster.controller import quota_changes  # few clusters have quotas
+
+        return quota_changes.alter_client_quotas(self._context(), request)
 
     def create_acls(self, request: CreateAclsRequest) -> ControllerResult[CreateAclsResponse]:
         """Add ACLs."""
@@ -476,6 +489,9 @@ _OPERATIONS: dict[
     UnregisterBrokerRequest: lambda controller, request, _: controller.unregister_broker(request),
     AlterUserScramCredentialsRequest: (
         lambda controller, request, _: controller.alter_scram_credentials(request)
+    ),
+    AlterClientQuotasRequest: (
+        lambda controller, request, _: controller.alter_client_quotas(request)
     ),
     CreateAclsRequest: lambda controller, request, _: controller.create_acls(request),
     DeleteAclsRequest: lambda controller, request, _: controller.delete_acls(request),

@@ -12,6 +12,7 @@ from typing import Any
 import attrs
 
 from barnabas.cluster.metadata.acls import Acl
+from barnabas.cluster.metadata.client_quotas import QuotaKey, entity_of
 from barnabas.cluster.metadata.image import (
     DIRECTORY_MIGRATING,
     BrokerImage,
@@ -74,6 +75,7 @@ class MetadataDelta:
         self.security: dict[tuple[object, ...], Message | None] = {}
         self.scram: dict[ScramKey, ScramCredential | None] = {}
         self.acls: dict[Uuid, Acl | None] = {}
+        self.client_quotas: dict[QuotaKey, float | None] = {}
         self.next_producer_id: int | None = None
 
     @property
@@ -89,6 +91,7 @@ class MetadataDelta:
             or self.security
             or self.scram
             or self.acls
+            or self.client_quotas
             or self.next_producer_id is not None
         )
 
@@ -124,6 +127,9 @@ class MetadataDelta:
             changes["scram"] = persistent(image.scram).updated(self.scram)
         if self.acls:
             changes["acls"] = image.acls.updated(self.acls)
+        if self.client_quotas:
+            quotas = persistent(image.client_quotas).updated(self.client_quotas)
+            changes["client_quotas"] = quotas
         if self.next_producer_id is not None:
             changes["next_producer_id"] = self.next_producer_id
         return attrs.evolve(image, **changes)
@@ -310,17 +316,17 @@ class MetadataDelta:
     def _remove_acl_record(self, record: records.RemoveAccessControlEntryRecord) -> None:
         self.acls[record.id] = None
 
-    # Other security records are kept by identity for the security layer.
-
     def _client_quota_record(self, record: records.ClientQuotaRecord) -> None:
-        entity = tuple(sorted((part.entity_type, part.entity_name or "") for part in record.entity))
-        self.security["quota", entity, record.key] = None if record.remove else record
+        value = None if record.remove else record.value
+        self.client_quotas[entity_of(record.entity), record.key] = value
 
     def _scram_record(self, record: records.UserScramCredentialRecord) -> None:
         self.scram[record.name, record.mechanism] = ScramCredential.of(record)
 
     def _remove_scram_record(self, record: records.RemoveUserScramCredentialRecord) -> None:
         self.scram[record.name, record.mechanism] = None
+
+    # Tokens are kept by identity for the security layer.
 
     def _token_record(self, record: records.DelegationTokenRecord) -> None:
         self.security["token", record.token_id] = record

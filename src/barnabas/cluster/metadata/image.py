@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 import attrs
 
 from barnabas.cluster.metadata.acls import AclsImage
+from barnabas.cluster.metadata.client_quotas import QuotaKey
 from barnabas.cluster.metadata.scram_credentials import ScramCredential, ScramKey
 from barnabas.protocol.messages_base import Message
 from barnabas.protocol.types import ZERO_UUID, Uuid
@@ -142,8 +143,9 @@ class MetadataImage:
 
     `controller_id` and `epoch` are the quorum's leader (-1: unknown) and its epoch;
     `record_epoch` is the epoch of the last record. `configs` maps (resource type, name) to the
-    overrides set there. `scram` has the SCRAM credentials of users, `acls` the ACLs. `security`
-    keeps quota and delegation token records by their identity.
+    overrides set there. `scram` has the SCRAM credentials of users, `acls` the ACLs,
+    `client_quotas` the quotas of clients. `security` keeps delegation token records by their
+    identity.
     """
 
     cluster_id: str = ""
@@ -164,6 +166,7 @@ class MetadataImage:
     )
     scram: Mapping[ScramKey, ScramCredential] = attrs.field(factory=dict[ScramKey, ScramCredential])
     acls: AclsImage = attrs.field(factory=AclsImage)
+    client_quotas: Mapping[QuotaKey, float] = attrs.field(factory=dict[QuotaKey, float])
     next_producer_id: int = 0
     _partition_index: "PartitionIndex | None" = attrs.field(default=None, eq=False, repr=False)
 

@@ -2,8 +2,8 @@
 
 CreateTopics, DeleteTopics, CreatePartitions, AlterPartitionReassignments,
 ListPartitionReassignments, ElectLeaders, UpdateFeatures, UnregisterBroker, DescribeQuorum,
-AddRaftVoter, RemoveRaftVoter and AlterUserScramCredentials. A change is committed before its
-response arrives.
+AddRaftVoter, RemoveRaftVoter, AlterUserScramCredentials and AlterClientQuotas. A change is
+committed before its response arrives.
 """
 
 from typing import TypeVar
@@ -11,6 +11,7 @@ from typing import TypeVar
 from barnabas.protocol.apis import API
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.add_raft_voter import AddRaftVoterRequest
+from barnabas.protocol.messages.alter_client_quotas import AlterClientQuotasRequest
 from barnabas.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
 )
@@ -46,6 +47,7 @@ ForwardedRequest = (
     | AddRaftVoterRequest
     | RemoveRaftVoterRequest
     | AlterUserScramCredentialsRequest
+    | AlterClientQuotasRequest
 )
 
 

@@ -3,8 +3,9 @@
 CreateTopics, DeleteTopics, CreatePartitions, AlterConfigs, IncrementalAlterConfigs,
 AlterPartitionReassignments, ListPartitionReassignments, ElectLeaders, UpdateFeatures,
 BrokerRegistration, BrokerHeartbeat, AllocateProducerIds, ControllerRegistration,
-AssignReplicasToDirs, AlterPartition, UnregisterBroker and AlterUserScramCredentials: clients and
-brokers send the same messages, and the controller decides each of them (`cluster.controller`).
+AssignReplicasToDirs, AlterPartition, UnregisterBroker, AlterUserScramCredentials and
+AlterClientQuotas: clients and brokers send the same messages, and the controller decides each of
+them (`cluster.controller`).
 """
 
 from typing import TYPE_CHECKING

@@ -1,55 +1,83 @@
-"""DescribeClientQuotas v0-1 and AlterClientQuotas v0-1: this cluster has no client quotas.
-
-Filters are validated as Apache Kafka does, and match nothing. A change is refused, as no quota
-would be enforced.
-"""
+"""DescribeClientQuotas v0-1: the quotas of the entities that a filter matches."""
 
 from collections.abc import Iterable
 from typing import Final
 
+from barnabas.cluster.metadata.client_quotas import ENTITY_TYPES, IP, QuotaEntity
+from barnabas.cluster.metadata.image import MetadataImage
 from barnabas.protocol.errors import ErrorCode, KafkaError
-from barnabas.protocol.messages.alter_client_quotas import (
-    AlterClientQuotasRequest,
-    AlterClientQuotasResponse,
-)
 from barnabas.protocol.messages.describe_client_quotas import (
     DescribeClientQuotasRequest,
     DescribeClientQuotasResponse,
 )
-from barnabas.server.api.context import AnyContext
+from barnabas.server.api.handler_services import SecurityContext
 
-_IP: Final = "ip"
-_ENTITY_TYPES: Final = ("user", "client-id", _IP)
 _EXACT, _DEFAULT, _SPECIFIED = 0, 1, 2
 _NAMES: Final = {_EXACT: "EXACT", _DEFAULT: "DEFAULT", _SPECIFIED: "SPECIFIED"}
 
 
 def describe_client_quotas(
-    _context: AnyContext, request: DescribeClientQuotasRequest
+    ctx: SecurityContext, request: DescribeClientQuotasRequest
 ) -> DescribeClientQuotasResponse:
-    """Return no entries, or the error of an invalid filter."""
+    """Return the quotas that the filter matches, or the error of an invalid filter.
+
+    A filter without components matches everything, a strict one nothing.
+    """
     try:
         _validate(request.components)
     except KafkaError as error:
         return DescribeClientQuotasResponse(
             error_code=error.code, error_message=error.message, entries=None
         )
-    return DescribeClientQuotasResponse(error_message="", entries=[])
+    return DescribeClientQuotasResponse(error_message="", entries=_entries(ctx, request))
+
+
+def _entries(
+    ctx: SecurityContext, request: DescribeClientQuotasRequest
+) -> list[DescribeClientQuotasResponse.EntryData]:
+    answer = DescribeClientQuotasResponse
+    return [
+        answer.EntryData(
+            entity=[answer.EntityData(entity_type=kind, entity_name=name) for kind, name in entity],
+            values=[answer.ValueData(key=key, value=value) for key, value in values],
+        )
+        for entity, values in _by_entity(ctx.services.image()).items()
+        if _matches(request, entity)
+    ]
+
+
+def _by_entity(image: MetadataImage) -> dict[QuotaEntity, list[tuple[str, float]]]:
+    found: dict[QuotaEntity, list[tuple[str, float]]] = {}
+    for (entity, key), value in image.client_quotas.items():
+        found.setdefault(entity, []).append((key, value))
+    return found
+
+
+def _matches(request: DescribeClientQuotasRequest, entity: QuotaEntity) -> bool:
+    """True when the entity has each type that the filter names, with a name that matches."""
+    if request.strict and len(entity) != len(request.components):
+        return False
+    names = dict(entity)
+    return all(
+        component.entity_type in names
+        and (component.match_type == _SPECIFIED or names[component.entity_type] == component.match)
+        for component in request.components
+    )
 
 
 def _validate(components: Iterable[DescribeClientQuotasRequest.ComponentData]) -> None:
     seen: set[str] = set()
     for component in components:
-        _validate_match(component)
         kind = component.entity_type
-        if kind in seen:
-            raise _invalid(f"Entity type {kind} cannot appear more than once in the filter.")
         if not kind:
             raise _invalid("Invalid empty entity type.")
-        if kind not in _ENTITY_TYPES:
+        if kind in seen:
+            raise _invalid(f"Entity type {kind} cannot appear more than once in the filter.")
+        if kind not in ENTITY_TYPES:
             raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"Unsupported entity type {kind}")
+        _validate_match(component)
         seen.add(kind)
-    if _IP in seen and len(seen) > 1:
+    if IP in seen and len(seen) > 1:
         raise _invalid(
             "Invalid entity filter component combination. IP filter component should not be used "
             "with user or clientId filter component."
@@ -69,23 +97,3 @@ def _validate_match(component: DescribeClientQuotasRequest.ComponentData) -> Non
 
 def _invalid(message: str) -> KafkaError:
     return KafkaError(ErrorCode.INVALID_REQUEST, message)
-
-
-def alter_client_quotas(
-    _context: AnyContext, request: AlterClientQuotasRequest
-) -> AlterClientQuotasResponse:
-    """Refuse each entry."""
-    answer = AlterClientQuotasResponse
-    return AlterClientQuotasResponse(
-        entries=[
-            answer.EntryData(
-                error_code=ErrorCode.UNSUPPORTED_VERSION,
-                error_message="Client quotas are not supported",
-                entity=[
-                    answer.EntityData(entity_type=each.entity_type, entity_name=each.entity_name)
-                    for each in entry.entity
-                ],
-            )
-            for entry in request.entries
-        ]
-    )
