@@ -15,6 +15,7 @@ from barnabas.log.checkpoints import MetaProperties
 from barnabas.protocol.messages.create_topics import CreateTopicsRequest
 from barnabas.protocol.types import Uuid
 from barnabas.security.principals import ANONYMOUS
+from barnabas.server.api.client_throttle import ClientQuotas
 from barnabas.server.api.context import RequestContext
 from barnabas.server.api.handler_services import DataServices
 from barnabas.server.replication.commit_wait import CommitWaits
@@ -83,6 +84,7 @@ class DataBroker:
         self.checkpoints = 0
         session_ids = iter(range(100, 200))
         unused: Any = None
+        self.quotas = ClientQuotas(11, 1000, lambda: self.clock_ms)
         self.services = DataServices(
             replicas=self.replicas,
             records=unused,
@@ -92,6 +94,7 @@ class DataBroker:
             admission=unused,
             commits=CommitWaits(self._flush),
             checkpoint_log_starts=self._checkpoint,
+            quotas=self.quotas,
         )
 
     async def _flush(self, partition: Partition) -> bool:

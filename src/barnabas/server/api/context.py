@@ -32,8 +32,9 @@ class RequestContext(Generic[ServicesT]):
 
     `services` are the parts of the node that this family of handlers takes, one class for each
     family. `started_at` is when the handler began, in monotonic seconds. `client_id` may be None,
-    as clients may send null. `throttle_ms` is how long a quota holds the client back: the response
-    states it, and the connection is read no further for that long.
+    as clients may send null. `size` is the bytes of the request. `throttle_ms` is how long a quota
+    holds the client back: the response states it, and the connection is read no further for that
+    long.
     """
 
     __slots__ = (
@@ -44,6 +45,7 @@ class RequestContext(Generic[ServicesT]):
         "request",
         "route",
         "services",
+        "size",
         "started_at",
         "throttle_ms",
         "version",
@@ -56,6 +58,7 @@ class RequestContext(Generic[ServicesT]):
         correlation_id: int,
         client_id: str | None,
         request: Any,
+        size: int = 0,
     ) -> None:
         self.services: ServicesT = route.services
         self.connection = connection
@@ -65,6 +68,7 @@ class RequestContext(Generic[ServicesT]):
         self.correlation_id = correlation_id
         self.client_id = client_id
         self.request = request
+        self.size = size
         self.started_at = 0.0
         self.throttle_ms = 0
 

@@ -112,7 +112,9 @@ class Dispatcher:
         header, position = parse_request_header(frame)
         # Bytes after the body are ignored, as by Kafka.
         request, _ = route.decode(frame, position, route.version)
-        return RequestContext(connection, route, header.correlation_id, header.client_id, request)
+        return RequestContext(
+            connection, route, header.correlation_id, header.client_id, request, len(frame)
+        )
 
     def _route(self, frame: bytearray) -> Route:
         """Return the route of an api and version on its first request.

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from barnabas.log import LogManager
     from barnabas.log.directories.log_relocation import LogRelocation
     from barnabas.protocol.errors import ErrorCode
+    from barnabas.server.api.client_throttle import ClientQuotas
     from barnabas.server.api.dispatch import Dispatcher
     from barnabas.server.controller_channel.controller_channel import ControllerChannel
     from barnabas.server.coordinators.group_service import GroupCoordinator
@@ -73,6 +74,7 @@ class DataServices:
     admission: "PrepareAdmission"
     commits: "CommitWaits"
     checkpoint_log_starts: Callable[[], Awaitable[object]]
+    quotas: "ClientQuotas"
 
 
 @attrs.frozen

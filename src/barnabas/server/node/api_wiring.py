@@ -84,6 +84,7 @@ def _data_services(node: "Node") -> DataServices:
         admission=partial(_admission, node),
         commits=node.commits,
         checkpoint_log_starts=partial(node.disk.run, node.logs.checkpoint_log_start_offsets),
+        quotas=node.quotas,
     )
 
 

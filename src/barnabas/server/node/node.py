@@ -18,6 +18,7 @@ from barnabas.config import Listener as Endpoint
 from barnabas.config import NodeConfig
 from barnabas.config.subscriptions import ConfigSubscriptions
 from barnabas.protocol.errors import ErrorCode, KafkaError
+from barnabas.server.api.client_throttle import ClientQuotas
 from barnabas.server.api.dispatch import Dispatcher
 from barnabas.server.api.registry import ListenerKind
 from barnabas.server.controller_channel.local_controller import LocalControllerChannel
@@ -82,6 +83,7 @@ class Node:
     records: "RecordWorker"
     background: "BackgroundTasks"
     directories: "DirectoryAssignments"
+    quotas: ClientQuotas
 
     def __init__(
         self,
@@ -401,6 +403,11 @@ class Node:
             clock=self.clock,
             secured=self.to_brokers,
         )
+        self.quotas = ClientQuotas(
+            self.config.get_int("quota.window.num"),
+            self.config.get_int("quota.window.size.seconds") * 1000,
+            self.clock.monotonic_ms,
+        )
         await nursery.start(self.quorum.run, self.channel, self._follow_metadata)
         nursery.start_soon(self.directories.run)
         nursery.start_soon(isr_shell.run)
@@ -434,6 +441,8 @@ class Node:
         for _ in self.replicas.start(image):
             await tasks.checkpoint()
         self.quorum.publisher.subscribe("replicas", self.replicas.apply, essential=True)
+        self.quotas.start(self.quorum.image)
+        self.quorum.publisher.subscribe("client quotas", self.quotas.apply)
 
     @property
     def _broker_listeners(self) -> list[Listener]:

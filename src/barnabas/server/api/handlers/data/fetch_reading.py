@@ -49,6 +49,9 @@ _UNREAD: Final = (
 )
 # The number of files that one response may keep open until it is sent.
 _FILES_MAX: Final = 64
+# What a quota counts for a response and for each partition, in addition to the records.
+_RESPONSE_BYTES: Final = 16
+_PARTITION_BYTES: Final = 60
 
 
 def requested_partitions(
@@ -85,6 +88,7 @@ class Fetching:
         "_looked_at",
         "_max_bytes",
         "_min_bytes",
+        "_quota",
         "_replica",
         "_replica_epoch",
         "_request",
@@ -112,9 +116,12 @@ class Fetching:
         self._find = finder(context, self._by_id, is_consumer=self._replica < 0)
         self._throttle = LeaderThrottle.of(context.services.replicas, self._replica)
         self._client_rack = client_rack(context, request, is_consumer=self._replica < 0)
+        self._quota = context.services.quotas.fetch if self._replica < 0 else None
         limit: int = context.services.settings.current.get("fetch.max.bytes")
+        if self._quota is not None:
+            limit = self._quota.response_bytes_max(context, limit)
         self._max_bytes = min(request.max_bytes, limit)
-        self._min_bytes = min(request.min_bytes, limit)
+        self._min_bytes = min(request.min_bytes, self._max_bytes)
         self._size = 0
         self._files = 0  # files that the response keeps open
         self._is_due = False  # answered at once: an error, divergence, another replica
@@ -355,7 +362,12 @@ class Fetching:
     # Answering
 
     def response(self) -> FetchResponse:
-        """Return the response with what was read so far."""
+        """Return the response with what was read so far.
+
+        It is empty when the bytes exceed the client's quota (`getThrottledResponse`).
+        """
+        if self._quota is not None and self._quota.refuses(self._context, self._response_bytes()):
+            return self._throttled()
         request, session = self._request, self._session
         if self._throttle is not None:
             self._throttle.count(self._looked_at.values())
@@ -374,6 +386,28 @@ class Fetching:
         for fetched in self._looked_at.values():
             fetched.answer = None  # a session would keep its files open
         return response
+
+    def _response_bytes(self) -> int:
+        """Return about the size of the response; a session omits partitions without records."""
+        is_full = self._session is None
+        return _RESPONSE_BYTES + sum(
+            each.size + _PARTITION_BYTES
+            for each in self._looked_at.values()
+            if each.size or is_full
+        )
+
+    def _throttled(self) -> FetchResponse:
+        """Return a response without partitions; the next request of a session reads them again."""
+        session = self._session
+        for fetched in self._looked_at.values():
+            fetched.answer = None
+            fetched.size = 0
+        if session is None:
+            return FetchResponse(responses=[])
+        session.watch.dirty.update(self._looked_at)
+        if self._is_superseded():
+            return FetchResponse(error_code=ErrorCode.INVALID_FETCH_SESSION_EPOCH)
+        return FetchResponse(session_id=session.id, responses=[])
 
     def _changed(self, session: FetchSession) -> list[FetchedPartition]:
         """Return the partitions that an incremental response includes; the others are unchanged."""

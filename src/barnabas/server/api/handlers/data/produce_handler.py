@@ -70,6 +70,9 @@ Postponed = tuple[PartitionResponse, "Partition", Any, RecordWorkNeeded]
 
 def produce(context: DataContext, request: ProduceRequest) -> Answer | Coroutine[Any, Any, Answer]:
     """Append every batch; with acks=0 there is no response, and an error closes the connection."""
+    quota = context.services.quotas.produce
+    if quota is not None:
+        quota.charge(context, context.size)
     if request.transactional_id is not None:
         admission = needed_admission(context, request, request.transactional_id)
         if admission is not None:

@@ -1,0 +1,166 @@
+"""Quotas of clients in bytes a second: who exceeds one, and how long its connection is muted.
+
+`ClientQuotas` follows the metadata. While it has no quota of bytes, its `produce` and `fetch` are
+None, which is all that a request looks at.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Final
+
+from barnabas.cluster.metadata.client_quotas import (
+    CONSUMER_BYTE_RATE,
+    PRODUCER_BYTE_RATE,
+    QuotaKey,
+)
+
+if TYPE_CHECKING:
+    from barnabas.cluster.metadata.delta import MetadataDelta
+    from barnabas.cluster.metadata.image import MetadataImage
+    from barnabas.security.quota_index import Bucket, QuotaIndex
+    from barnabas.security.quota_rate import QuotaRate
+    from barnabas.server.api.context import AnyContext
+
+_IDLE_MS: Final = 3_600_000
+"""A rate that counts nothing for so long is forgotten, as in Kafka."""
+_METERS_MAX: Final = 10_000
+"""A client may invent an id for each connection; the rates used longest ago are forgotten."""
+
+
+class Meter:
+    """The rate of those who share a quota, and how long they were held back."""
+
+    __slots__ = ("limit", "rate", "throttled", "throttled_ms")
+
+    def __init__(self, rate: "QuotaRate") -> None:
+        self.rate = rate
+        self.limit = 0.0
+        self.throttled = 0
+        self.throttled_ms = 0
+
+    def exceed(self, now_ms: int) -> int:
+        """Return for how long the client must be held back; 0 when it is within its quota."""
+        throttle_ms = self.rate.throttle_ms(self.limit, now_ms)
+        if throttle_ms:
+            self.throttled += 1
+            self.throttled_ms += throttle_ms
+        return throttle_ms
+
+
+class ByteQuota:
+    """The quotas of one direction. Rates are measured over `windows` windows of `window_ms`."""
+
+    def __init__(self, windows: int, window_ms: int, now_ms: Callable[[], int]) -> None:
+        self._windows = windows
+        self._window_ms = window_ms
+        self._now_ms = now_ms
+        self._index: QuotaIndex | None = None
+        self.meters: OrderedDict[Bucket, Meter] = OrderedDict()
+
+    def limit_by(self, index: "QuotaIndex") -> None:
+        """Replace the quotas; what was counted remains."""
+        self._index = index
+
+    def charge(self, context: "AnyContext", size: int) -> None:
+        """Count the bytes of a request; hold the client back when they exceed its quota."""
+        meter = self._meter(context)
+        if meter is not None:
+            now_ms = self._now_ms()
+            meter.rate.record(size, now_ms)
+            context.throttle_ms = max(context.throttle_ms, meter.exceed(now_ms))
+
+    def refuses(self, context: "AnyContext", size: int) -> bool:
+        """Count the bytes of a response that is ready, or hold the client back without it.
+
+        The bytes of a response that is not sent do not count.
+        """
+        meter = self._meter(context)
+        if meter is None:
+            return False
+        now_ms = self._now_ms()
+        meter.rate.record(size, now_ms)
+        throttle_ms = meter.exceed(now_ms)
+        if not throttle_ms:
+            return False
+        meter.rate.record(-size, now_ms)
+        context.throttle_ms = max(context.throttle_ms, throttle_ms)
+        return True
+
+    def response_bytes_max(self, context: "AnyContext", limit: int) -> int:
+        """Return the bytes, at most `limit`, that are within the quota if nothing else counts."""
+        meter = self._meter(context)
+        if meter is None:
+            return limit
+        most = meter.limit * (self._windows - 1) * self._window_ms / 1000
+        return int(most) if most < limit else limit
+
+    def _meter(self, context: "AnyContext") -> Meter | None:
+        """Return the rate that a client's bytes count in; None without a quota."""
+        index = self._index
+        if index is None:
+            return None
+        found = index.find(context.connection.principal.name, context.client_id or "")
+        if found is None:
+            return None
+        bucket, limit = found
+        meter = self.meters.get(bucket)
+        if meter is None:
+            meter = self.meters[bucket] = self._new_meter()
+        else:
+            self.meters.move_to_end(bucket)
+        meter.limit = limit
+        return meter
+
+    def _new_meter(self) -> Meter:
+        from barnabas.security.quota_rate import QuotaRate
+
+        now_ms = self._now_ms()
+        while self.meters:
+            oldest = next(iter(self.meters))
+            is_idle = now_ms - self.meters[oldest].rate.last_ms >= _IDLE_MS
+            if not is_idle and len(self.meters) < _METERS_MAX:
+                break
+            del self.meters[oldest]
+        return Meter(QuotaRate(self._windows, self._window_ms, now_ms))
+
+    def rates(self) -> "list[tuple[Bucket, float, Meter]]":
+        """Return the bytes a second of each meter."""
+        now_ms = self._now_ms()
+        return [
+            (bucket, meter.rate.per_second(now_ms), meter) for bucket, meter in self.meters.items()
+        ]
+
+
+class ClientQuotas:
+    """The quotas of a broker's clients: of the bytes of Produce requests and Fetch responses."""
+
+    __slots__ = ("_make", "fetch", "produce")
+
+    def __init__(self, windows: int, window_ms: int, now_ms: Callable[[], int]) -> None:
+        self._make = lambda: ByteQuota(windows, window_ms, now_ms)
+        self.produce: ByteQuota | None = None
+        self.fetch: ByteQuota | None = None
+
+    def apply(self, image: "MetadataImage", delta: "MetadataDelta") -> None:
+        """Follow a change of the metadata."""
+        if delta.client_quotas:
+            self.start(image)
+
+    def start(self, image: "MetadataImage") -> None:
+        """Take the quotas of an image."""
+        quotas = image.client_quotas
+        self.produce = self._limited(self.produce, quotas, PRODUCER_BYTE_RATE)
+        self.fetch = self._limited(self.fetch, quotas, CONSUMER_BYTE_RATE)
+
+    def _limited(
+        self, current: ByteQuota | None, quotas: Mapping[QuotaKey, float], wanted: str
+    ) -> ByteQuota | None:
+        """Return the quota of one key; None when no client has it."""
+        found = [(entity, value) for (entity, key), value in quotas.items() if key == wanted]
+        if not found:
+            return None
+        from barnabas.security.quota_index import QuotaIndex
+
+        quota = current or self._make()
+        quota.limit_by(QuotaIndex(found))
+        return quota
