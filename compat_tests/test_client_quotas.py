@@ -1,6 +1,6 @@
 """Quotas of clients in bytes a second: apis 48 and 49, Kafka's own tool, and throttled clients.
 
-Each test has users or client ids of its own; all clients are User:ANONYMOUS.
+Each test has separate users or client ids; all clients are User:ANONYMOUS.
 """
 
 import time
@@ -141,7 +141,7 @@ def test_quota_that_is_not_enforced_is_refused(bootstrap: str, key: str) -> None
 
 @jars.needed
 def test_kafka_configs_sets_shows_and_removes_quotas(bootstrap: str) -> None:
-    tool = ("org.apache.kafka.tools.ConfigCommand", "--bootstrap-server", bootstrap)
+    tool = ("kafka.admin.ConfigCommand", "--bootstrap-server", bootstrap)
     entity = ("--entity-type", "users", "--entity-name", "q-tool")
     pair = (*entity, "--entity-type", "clients", "--entity-default")
     jars.java(*tool, "--alter", *entity, "--add-config", f"{PRODUCER}=1024,{CONSUMER}=2048")

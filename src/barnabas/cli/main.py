@@ -32,6 +32,7 @@ COMMANDS = {
     "cluster": "barnabas.cli.cluster_command:cluster",
     "config": "barnabas.cli.config_command:config",
     "acl": "barnabas.cli.acl_command:acl",
+    "quota": "barnabas.cli.quota_command:quota",
     "user": "barnabas.cli.user_command:user",
     "inspect": "barnabas.cli.inspect_command:inspect",
     "log": "barnabas.cli.log_command:log",

@@ -3,13 +3,16 @@
 import socket
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import attrs
 import pytest
 import trio
 
 from barnabas.client import outgoing_sockets
 from barnabas.client.failures import Address
+from barnabas.security.principals import ANONYMOUS
 from barnabas.testing import Node
 from tests.client.harness import eventually as until
 from tests.config.effects.observed import observes
@@ -181,6 +184,24 @@ def test_rate_is_measured_over_the_windows(tmp_path: Path) -> None:
             quota.rate = 1
             quota.record(1_000_000, 1000)
             assert quota.is_exceeded(1000 + 10_000) is is_remembered
+
+
+@observes("quota.window.num", "quota.window.size.seconds")
+def test_quota_of_clients_allows_the_bytes_of_its_windows(tmp_path: Path) -> None:
+    windows = {"quota.window.num": "3", "quota.window.size.seconds": "4"}
+    for number, (config, seconds) in enumerate((({}, 10), (windows, 8))):
+        with Node(tmp_path / str(number), config=config) as node:
+            assert node.server is not None
+            quotas = node.server.quotas
+            image = attrs.evolve(
+                node.server.image, client_quotas={((("user", None),), "consumer_byte_rate"): 100.0}
+            )
+            quotas.start(image)
+            assert quotas.fetch is not None
+            client: Any = SimpleNamespace(
+                connection=SimpleNamespace(principal=ANONYMOUS), client_id="c", throttle_ms=0
+            )
+            assert quotas.fetch.response_bytes_max(client, 1 << 20) == 100 * seconds
 
 
 def test_checkpointed_high_watermark_is_where_a_killed_node_starts(tmp_path: Path) -> None:

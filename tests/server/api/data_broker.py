@@ -15,9 +15,8 @@ from barnabas.log.checkpoints import MetaProperties
 from barnabas.protocol.messages.create_topics import CreateTopicsRequest
 from barnabas.protocol.types import Uuid
 from barnabas.security.principals import ANONYMOUS
-from barnabas.server.api.client_throttle import ClientQuotas
 from barnabas.server.api.context import RequestContext
-from barnabas.server.api.handler_services import DataServices
+from barnabas.server.api.handler_services import ClientQuotas, DataServices
 from barnabas.server.replication.commit_wait import CommitWaits
 from barnabas.server.replication.fetch_sessions import FetchSessionCache
 from barnabas.testing.batches import NOW_MS, batch

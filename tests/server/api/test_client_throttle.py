@@ -12,7 +12,7 @@ from barnabas.cluster.metadata.image import MetadataImage
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.messages.fetch import FetchRequest
 from barnabas.protocol.messages.produce import ProduceRequest
-from barnabas.server.api.client_throttle import ClientQuotas
+from barnabas.server.api.handler_services import ClientQuotas
 from barnabas.server.api.handlers.data.fetch_handler import fetch
 from barnabas.server.api.handlers.data.produce_handler import produce
 from tests.server.api.data_broker import DataBroker, context

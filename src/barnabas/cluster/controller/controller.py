@@ -22,7 +22,6 @@ from barnabas.cluster.controller import (
     partition_alteration,
     reassignment_changes,
     registration_changes,
-    scram_changes,
     topic_changes,
 )
 from barnabas.cluster.controller.broker_heartbeats import BrokerHeartbeats
@@ -233,6 +232,8 @@ class Controller:
         self, request: AlterUserScramCredentialsRequest
     ) -> ControllerResult[AlterUserScramCredentialsResponse]:
         """Set and remove SCRAM credentials."""
+        from barnabas.cluster.controller import scram_changes  # at the first change of users
+
         return scram_changes.alter_scram_credentials(self._context(), request)
 
     def alter_client_quotas(

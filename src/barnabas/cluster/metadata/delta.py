@@ -7,12 +7,11 @@ its control managers.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
 from barnabas.cluster.metadata.acls import Acl
-from barnabas.cluster.metadata.client_quotas import QuotaKey, entity_of
 from barnabas.cluster.metadata.image import (
     DIRECTORY_MIGRATING,
     BrokerImage,
@@ -28,6 +27,9 @@ from barnabas.cluster.metadata.scram_credentials import ScramCredential, ScramKe
 from barnabas.protocol.messages_base import Message
 from barnabas.protocol.records import metadata_records as records
 from barnabas.protocol.types import Uuid
+
+if TYPE_CHECKING:
+    from barnabas.cluster.metadata.client_quotas import QuotaKey
 
 # PartitionChangeRecord: the leader does not change.
 _NO_LEADER_CHANGE = -2
@@ -317,6 +319,8 @@ class MetadataDelta:
         self.acls[record.id] = None
 
     def _client_quota_record(self, record: records.ClientQuotaRecord) -> None:
+        from barnabas.cluster.metadata.client_quotas import entity_of  # few clusters have quotas
+
         value = None if record.remove else record.value
         self.client_quotas[entity_of(record.entity), record.key] = value
 

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Final
 import attrs
 
 from barnabas.cluster.metadata.acls import AclsImage
-from barnabas.cluster.metadata.client_quotas import QuotaKey
 from barnabas.cluster.metadata.scram_credentials import ScramCredential, ScramKey
 from barnabas.protocol.messages_base import Message
 from barnabas.protocol.types import ZERO_UUID, Uuid
 
 if TYPE_CHECKING:
+    from barnabas.cluster.metadata.client_quotas import QuotaKey
     from barnabas.cluster.metadata.partition_index import PartitionIndex
 
 NO_LEADER: Final = -1
@@ -166,7 +166,7 @@ class MetadataImage:
     )
     scram: Mapping[ScramKey, ScramCredential] = attrs.field(factory=dict[ScramKey, ScramCredential])
     acls: AclsImage = attrs.field(factory=AclsImage)
-    client_quotas: Mapping[QuotaKey, float] = attrs.field(factory=dict[QuotaKey, float])
+    client_quotas: "Mapping[QuotaKey, float]" = attrs.field(factory=dict["QuotaKey", float])
     next_producer_id: int = 0
     _partition_index: "PartitionIndex | None" = attrs.field(default=None, eq=False, repr=False)
 

@@ -6,7 +6,6 @@ Replaying the records over an empty image makes an equal image.
 from collections.abc import Iterator
 from typing import Any
 
-from barnabas.cluster.metadata.client_quotas import quota_record
 from barnabas.cluster.metadata.feature_levels import METADATA_VERSION
 from barnabas.cluster.metadata.image import BrokerImage, ControllerImage, MetadataImage, TopicImage
 from barnabas.protocol.messages_base import Message
@@ -45,8 +44,11 @@ def image_records(image: MetadataImage) -> Iterator[Message]:
     for (user, mechanism_code), credential in image.scram.items():
         yield credential.record(user, mechanism_code)
     yield from image.security.values()
-    for (entity, key), value in image.client_quotas.items():
-        yield quota_record(entity, key, value)
+    if image.client_quotas:
+        from barnabas.cluster.metadata.client_quotas import quota_record
+
+        for (entity, key), value in image.client_quotas.items():
+            yield quota_record(entity, key, value)
     for acl_id, acl in image.acls.items():
         yield acl.record(acl_id)
 

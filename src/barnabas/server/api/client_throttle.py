@@ -1,24 +1,16 @@
 """Quotas of clients in bytes a second: who exceeds one, and how long its connection is muted.
 
-`ClientQuotas` follows the metadata. While it has no quota of bytes, its `produce` and `fetch` are
-None, which is all that a request looks at.
+`ClientQuotas` (`api.handler_services`) imports this with the first quota.
 """
 
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from barnabas.cluster.metadata.client_quotas import (
-    CONSUMER_BYTE_RATE,
-    PRODUCER_BYTE_RATE,
-    QuotaKey,
-)
+from barnabas.security.quota_rate import QuotaRate
 
 if TYPE_CHECKING:
-    from barnabas.cluster.metadata.delta import MetadataDelta
-    from barnabas.cluster.metadata.image import MetadataImage
     from barnabas.security.quota_index import Bucket, QuotaIndex
-    from barnabas.security.quota_rate import QuotaRate
     from barnabas.server.api.context import AnyContext
 
 _IDLE_MS: Final = 3_600_000
@@ -32,7 +24,7 @@ class Meter:
 
     __slots__ = ("limit", "rate", "throttled", "throttled_ms")
 
-    def __init__(self, rate: "QuotaRate") -> None:
+    def __init__(self, rate: QuotaRate) -> None:
         self.rate = rate
         self.limit = 0.0
         self.throttled = 0
@@ -112,8 +104,6 @@ class ByteQuota:
         return meter
 
     def _new_meter(self) -> Meter:
-        from barnabas.security.quota_rate import QuotaRate
-
         now_ms = self._now_ms()
         while self.meters:
             oldest = next(iter(self.meters))
@@ -122,45 +112,3 @@ class ByteQuota:
                 break
             del self.meters[oldest]
         return Meter(QuotaRate(self._windows, self._window_ms, now_ms))
-
-    def rates(self) -> "list[tuple[Bucket, float, Meter]]":
-        """Return the bytes a second of each meter."""
-        now_ms = self._now_ms()
-        return [
-            (bucket, meter.rate.per_second(now_ms), meter) for bucket, meter in self.meters.items()
-        ]
-
-
-class ClientQuotas:
-    """The quotas of a broker's clients: of the bytes of Produce requests and Fetch responses."""
-
-    __slots__ = ("_make", "fetch", "produce")
-
-    def __init__(self, windows: int, window_ms: int, now_ms: Callable[[], int]) -> None:
-        self._make = lambda: ByteQuota(windows, window_ms, now_ms)
-        self.produce: ByteQuota | None = None
-        self.fetch: ByteQuota | None = None
-
-    def apply(self, image: "MetadataImage", delta: "MetadataDelta") -> None:
-        """Follow a change of the metadata."""
-        if delta.client_quotas:
-            self.start(image)
-
-    def start(self, image: "MetadataImage") -> None:
-        """Take the quotas of an image."""
-        quotas = image.client_quotas
-        self.produce = self._limited(self.produce, quotas, PRODUCER_BYTE_RATE)
-        self.fetch = self._limited(self.fetch, quotas, CONSUMER_BYTE_RATE)
-
-    def _limited(
-        self, current: ByteQuota | None, quotas: Mapping[QuotaKey, float], wanted: str
-    ) -> ByteQuota | None:
-        """Return the quota of one key; None when no client has it."""
-        found = [(entity, value) for (entity, key), value in quotas.items() if key == wanted]
-        if not found:
-            return None
-        from barnabas.security.quota_index import QuotaIndex
-
-        quota = current or self._make()
-        quota.limit_by(QuotaIndex(found))
-        return quota
