@@ -104,7 +104,6 @@ IP_ALONE = (
     "or clientId filter component."
 )
 FILTERS = [
-    ([], 0, ""),
     ([("user", 0, "u"), ("client-id", 1, None)], 0, ""),
     ([("ip", 2, None)], 0, ""),
     ([("user", 3, None)], INVALID_REQUEST, "Unknown match type 3"),
