@@ -121,5 +121,5 @@ class TopologyNode:
 
 
 def detached() -> TopologyNode:
-    """Return a node of a topology of its own, which no app describes."""
+    """Return a node of a separate topology, which no app describes."""
     return TopologyNode(Topology(), "")
