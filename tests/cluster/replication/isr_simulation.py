@@ -42,6 +42,7 @@ from barnabas.protocol.messages.incremental_alter_configs import IncrementalAlte
 from barnabas.protocol.messages.list_offsets import ListOffsetsResponse
 from barnabas.protocol.records.metadata_records import FeatureLevelRecord
 from barnabas.protocol.types import Uuid
+from barnabas.server.api.handler_services import ClientQuotas
 from barnabas.server.api.handlers.data.fetch_handler import Fetching, begin_fetch
 from barnabas.server.replication.fetch_sessions import FetchSessionCache
 from barnabas.testing.batches import NOW_MS, batch
@@ -120,6 +121,7 @@ class Broker:
             fetch_sessions=FetchSessionCache(10, lambda: world.random.randrange(1, 1 << 31)),
             settings=SimpleNamespace(current={"fetch.max.bytes": 1 << 20}),
             clock=self.clock,
+            quotas=ClientQuotas(11, 1000, lambda: world.now_ms),
         )
         self.context: Any = SimpleNamespace(
             services=services,

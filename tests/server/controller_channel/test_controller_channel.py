@@ -16,6 +16,7 @@ from barnabas.protocol.apis import API
 from barnabas.protocol.errors import EncodingError, ErrorCode, KafkaError
 from barnabas.protocol.framing import encode_request
 from barnabas.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
+from barnabas.protocol.messages.alter_client_quotas import AlterClientQuotasRequest
 from barnabas.protocol.messages.alter_configs import AlterConfigsRequest
 from barnabas.protocol.messages.alter_partition import AlterPartitionRequest
 from barnabas.protocol.messages.alter_partition_reassignments import (
@@ -281,6 +282,14 @@ def alter_scram_credentials(_target: Target, _version: int) -> Iterator[Message]
     yield request(deletions=[request.ScramCredentialDeletion(name="absent", mechanism=1)])
 
 
+def alter_client_quotas(_target: Target, _version: int) -> Iterator[Message]:
+    request = AlterClientQuotasRequest
+    alice = request.EntityData(entity_type="user", entity_name="alice")
+    for key, value in (("producer_byte_rate", 1000.0), ("no_such_key", 1.0)):
+        change = request.OpData(key=key, value=value, remove=False)
+        yield request(entries=[request.EntryData(entity=[alice], ops=[change])])
+
+
 # In an order in which later operations find what earlier ones made.
 OPERATIONS: tuple[tuple[type[Message], Callable[[Target, int], Iterator[Message]]], ...] = (
     (CreateTopicsRequest, create_topics),
@@ -299,6 +308,7 @@ OPERATIONS: tuple[tuple[type[Message], Callable[[Target, int], Iterator[Message]
     (AlterPartitionRequest, alter_partition),
     (UnregisterBrokerRequest, unregister_broker),
     (AlterUserScramCredentialsRequest, alter_scram_credentials),
+    (AlterClientQuotasRequest, alter_client_quotas),
     (CreateAclsRequest, create_acls),
     (DeleteAclsRequest, delete_acls),
     (DeleteTopicsRequest, delete_topics),
