@@ -185,8 +185,29 @@ Found = dict[tuple[str, int], list[tuple[int, str, str]]]
 def read_all(bootstrap: str, topics: dict[str, int]) -> tuple[Found, dict[tuple[str, int], int]]:
     """Read committed records from each partition's start to its end, crcs checked.
 
-    Returns them, and where each partition starts.
+    Returns them, and where each partition starts. Retention may still remove segments when the
+    loads have ended; the records are then read again.
     """
+    wanted = [TopicPartition(topic, n, 0) for topic, count in topics.items() for n in range(count)]
+    admin = AdminClient({**CLIENT, "bootstrap.servers": bootstrap})
+    before, starts = None, _starts(admin, wanted)
+    found: Found = {}
+    while starts != before:
+        before, found = starts, _read_from(bootstrap, starts)
+        starts = _starts(admin, wanted)
+    return found, starts
+
+
+def _starts(admin: AdminClient, wanted: list[TopicPartition]) -> dict[tuple[str, int], int]:
+    return {
+        (each.topic, each.partition): (
+            admin.list_offsets({each: OffsetSpec.earliest()})[each].result(60).offset
+        )
+        for each in wanted
+    }
+
+
+def _read_from(bootstrap: str, starts: dict[tuple[str, int], int]) -> Found:
     consumer = Consumer(
         {
             **CLIENT,
@@ -197,13 +218,7 @@ def read_all(bootstrap: str, topics: dict[str, int]) -> tuple[Found, dict[tuple[
             "enable.partition.eof": True,
         }
     )
-    admin = AdminClient({**CLIENT, "bootstrap.servers": bootstrap})
-    wanted = [TopicPartition(topic, n, 0) for topic, count in topics.items() for n in range(count)]
-    starts: dict[tuple[str, int], int] = {}
-    for each in wanted:
-        first = admin.list_offsets({each: OffsetSpec.earliest()})[each].result(60).offset
-        each.offset = starts[each.topic, each.partition] = first
-    consumer.assign(wanted)
+    consumer.assign([TopicPartition(*partition, start) for partition, start in starts.items()])
     found: Found = {key: [] for key in starts}
     left = set(starts)
     deadline = time.monotonic() + _SILENCE_S
@@ -223,7 +238,7 @@ def read_all(bootstrap: str, topics: dict[str, int]) -> tuple[Found, dict[tuple[
             else:
                 raise AssertionError(f"{key}: {error}")
     consumer.close()
-    return found, starts
+    return found
 
 
 def judge(bootstrap: str, history: History) -> list[str]:
