@@ -57,21 +57,23 @@ class QuotaRate:
 
     def per_second(self, now_ms: int) -> float:
         """Return the rate in the windows up to now."""
-        elapsed_ms = self._elapsed_ms(now_ms)  # before the sum, as it drops what is too old
-        return self._total / (elapsed_ms / 1000)
+        rate, _ = self._measured(now_ms)
+        return rate
 
     def throttle_ms(self, limit: float, now_ms: int) -> int:
         """Return the time after which the rate is within its limit, if nothing more is counted."""
-        elapsed_ms = self._elapsed_ms(now_ms)
-        excess = self._total / (elapsed_ms / 1000) - limit
+        rate, elapsed_ms = self._measured(now_ms)
+        excess = rate - limit
         if not excess > 0:  # also for a limit that is not a number, which Kafka accepts
             return 0
         wait_ms = excess / limit * elapsed_ms
         return floor(wait_ms + 0.5) if wait_ms < THROTTLE_MS_MAX else THROTTLE_MS_MAX
 
-    @property
-    def _total(self) -> float:
-        return sum(sample.value for sample in self._samples)
+    def _measured(self, now_ms: int) -> tuple[float, int]:
+        """Return the rate for each second, and the time in ms that it covers."""
+        elapsed_ms = self._elapsed_ms(now_ms)  # before the sum, as it drops what is too old
+        total = sum(sample.value for sample in self._samples)
+        return total / (elapsed_ms / 1000), elapsed_ms
 
     def _elapsed_ms(self, now_ms: int) -> int:
         """Return the time that the samples cover; windows before the first one count as empty."""
