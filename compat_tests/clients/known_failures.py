@@ -26,6 +26,9 @@ KNOWN: Mapping[str, str] = {
     "tests.test_consumer.TestConsumerIntegration.test_consumer_seek_to_end": (
         "expects records with acks=1 below the high watermark at once"
     ),
+    "tests.test_consumer.TestConsumerIntegration.test_manual_subscribe_pattern": (
+        "takes the first 20 records for all, while the client may read a partition twice"
+    ),
     "tests.test_sender.TestSender.test_sender__handler_base_do": _NODE_0,
 }
 
