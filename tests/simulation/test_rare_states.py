@@ -36,7 +36,7 @@ from tests.simulation.cluster_scenarios import (
     throttled_replicas,
 )
 from tests.simulation.test_nemesis_scripts import Script
-from tests.simulation.test_transactions import copying
+from tests.simulation.test_transactions import copier_options
 
 SEEDS_MAX = 60
 SEEDS_TRIED = 20
@@ -118,7 +118,7 @@ def run_offsets(_: int) -> RareStates:
 def run_copies(seed: int) -> RareStates:
     """Copy values in transactions while the brokers are killed in turn."""
     options = attrs.evolve(
-        copying(2).options,
+        copier_options(2),
         copiers=4,
         copier_pause_ms=0,
         producer_pause_ms=20,

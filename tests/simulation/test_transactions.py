@@ -8,17 +8,22 @@ import pytest
 from barnabas.server.coordinators.transactions.marker_writer import LocalMarkers
 from barnabas.testing.simulation import InvariantError, Simulation, prepare, run
 from barnabas.testing.simulation.faults import Fault, FaultKind
+from barnabas.testing.simulation.seed_options import SeedOptions
 from barnabas.testing.simulation.transaction_workload import TransactionWorkload
 from tests.simulation.scripted_options import replicated
 
 SECONDS = 10
 
 
-def copying(version: int, copiers: int = 2) -> Simulation:
+def copier_options(version: int) -> SeedOptions:
+    """Three brokers, and copiers of a version of transactions."""
+    return replicated(SECONDS, partitions=1, copiers=2, transaction_version=version)
+
+
+def copying(version: int) -> Simulation:
     """Three brokers that are killed in turn while values are copied."""
-    options = replicated(SECONDS, partitions=1, copiers=copiers, transaction_version=version)
     faults = [Fault(1_000 + 2_500 * n, FaultKind.KILL, (n + 1,), 1_000, 0.5) for n in range(3)]
-    return prepare(7, SECONDS, options=options, faults=faults)
+    return prepare(7, SECONDS, options=copier_options(version), faults=faults)
 
 
 @pytest.mark.parametrize("version", [0, 2])
