@@ -13,14 +13,17 @@ from pathlib import Path
 
 import attrs
 import pytest
+from confluent_kafka import Producer
 
-from barnabas.testing.free_ports import free_ports
+from barnabas.config import properties_file
+from barnabas.testing.free_ports import free_group_port, free_ports
 from compat_tests import jars, spark
 
 PAGE = (Path(__file__).parent.parent / "docs/security.md").read_text()
 TOOLS = {
     "kafka-configs.sh": "kafka.admin.ConfigCommand",
     "kafka-acls.sh": "org.apache.kafka.tools.AclCommand",
+    "kafka-topics.sh": "org.apache.kafka.tools.TopicCommand",
     "kafka-console-producer.sh": "org.apache.kafka.tools.ConsoleProducer",
     "kafka-console-consumer.sh": "org.apache.kafka.tools.consumer.ConsoleConsumer",
 }
@@ -100,7 +103,7 @@ class Reader:
         """Start a node in place of the one that runs, and wait until all of it is ready."""
         self.stop()
         words = shlex.split(self.given(command))[1:]
-        waits = [" ready listeners="]
+        waits = ["It is shown once" if "--nodes" in words else " ready listeners="]
         if "listeners=" not in command:
             words += ["--listen", f"127.0.0.1:{self.ports['9092']}"]
         for companion, port, ready in COMPANIONS:
@@ -137,18 +140,24 @@ class Reader:
             self.node = None
 
 
-@pytest.fixture(scope="module")
-def reader(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reader]:
-    directory = tmp_path_factory.mktemp("page")
+def new_reader(directory: Path, ports: dict[str, int]) -> Reader:
     (directory / "bin").mkdir()
     for name, main in TOOLS.items():
         script = directory / "bin" / name
         options = shlex.join([*jars.TOOL_OPTIONS, *jars.archive_options(), *jars.LOG_OPTIONS])
         script.write_text(f'#!/bin/sh\nexec java {options} -cp "{jars.classpath()}" {main} "$@"\n')
         script.chmod(0o755)
+    return Reader(directory, ports)
+
+
+@pytest.fixture(scope="module")
+def reader(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reader]:
     names = ("9092", "9093", "9094", "8081", "8083")
-    found = Reader(directory, dict(zip(names, free_ports(len(names)), strict=True)))
-    (directory / "alice.properties").write_text(block("properties", "security.protocol=SASL_SSL"))
+    found = new_reader(
+        tmp_path_factory.mktemp("page"), dict(zip(names, free_ports(len(names)), strict=True))
+    )
+    alice = found.directory / "alice.properties"
+    alice.write_text(block("properties", "security.protocol=SASL_SSL"))
     yield found
     found.stop()
 
@@ -185,6 +194,31 @@ def test_companions_of_a_secured_node_serve_the_administrator(alice: Reader) -> 
     companions, *views = commands(SECURED)[7:]
     alice.run(companions)
     assert [alice.run(view).count("\n") for view in views] == [1, 1]
+
+
+def test_several_secured_nodes_serve_confluent_kafka_and_javas_tools(tmp_path: Path) -> None:
+    serve, create, describe = commands(section("Several secured nodes with one option"))
+    port = free_group_port(3)
+    group = new_reader(tmp_path, {"9092": port, "9093": port + 1})
+    try:
+        group.run(serve)
+        group.run(create)
+        described = group.run(describe)
+        assert "PartitionCount: 3\tReplicationFactor: 3" in described
+        settings = properties_file.read(tmp_path / "secured/admin.conf")
+        producer = Producer({**settings, "acks": "all"})
+        refused: list[object] = []
+        for partition in range(3):
+            producer.produce(
+                "payments",
+                b"a castle",
+                partition=partition,
+                callback=lambda error, _: refused.append(error) if error else None,
+            )
+        assert producer.flush(60) == 0
+        assert refused == []
+    finally:
+        group.stop()
 
 
 def test_certificates_of_certs_and_of_keytool_open_the_listener(reader: Reader) -> None:

@@ -177,9 +177,15 @@ def test_second_start_reuses_everything_and_a_removed_file_is_the_way_back(
 @pytest.mark.parametrize(
     ("options", "code", "says"),
     [
-        (["--nodes", "3"], 2, "--secure is for a single node"),
         (["--config", "server.properties"], 2, "--secure decides the properties of security"),
         (["--set", "super.users=User:x"], 1, "--secure sets this property"),
+        (["--nodes", "3", "--set", "ssl.keystore.type=JKS"], 1, "--secure sets this property"),
+        (
+            ["--nodes", "3", "--set", "listener.name.nodes.ssl.client.auth=none"],
+            1,
+            "--secure sets this property",
+        ),
+        (["--nodes", "3", "--listen", "127.0.0.1:50000"], 1, "choose a port up to 45533"),
         (["--set", "listeners=PLAINTEXT://:9092"], 1, "--secure sets this property"),
         (["--listen", "9092"], 1, "it must be HOST:PORT"),
     ],

@@ -79,7 +79,9 @@ def port_before_unused_ones() -> int:
 def group_before_unused_ports() -> int:
     """Return the first port of a new group of three with at least seven unused ports after it."""
     groups = (free_group_port(3) for _ in count())
-    return next(port for port in groups if _has_unused_ports(port, port, port + 10_000))
+    return next(
+        port for port in groups if _has_unused_ports(port, port, port + 10_000, port + 20_000)
+    )
 
 
 def _has_unused_ports(port: int, *starts: int) -> bool:
@@ -135,11 +137,11 @@ def test_as_many_ports_as_wanted(count: int) -> None:
     assert len(free_ports(count)) == count
 
 
-def test_ports_of_a_group_are_free_for_clients_and_controllers() -> None:
+@pytest.mark.parametrize("distance", [10_000, 20_000], ids=["controllers", "brokers"])
+def test_ports_of_a_group_are_free_for_all_uses(distance: int) -> None:
     first = group_before_unused_ports()
-    controller = first + 10_000 + 4
     with socket.socket() as listening:
-        listening.bind((HOST, controller))
+        listening.bind((HOST, first + distance + 4))
         listening.listen()
         groups = [free_group_port(3) for _ in range(20)]
     clients = [port + index for port in (first, *groups) for index in range(3)]

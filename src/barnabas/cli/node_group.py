@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,7 @@ from barnabas.config import NodeConfig
 if TYPE_CHECKING:
     from barnabas.server.companion.companion_process import CompanionPlan
     from barnabas.server.node_group.group_plan import GroupPlan, PlannedNode
+    from barnabas.server.node_group.secured_group import SecuredGroup
 
 _DEFAULT_ADDRESS = "127.0.0.1:9092"
 
@@ -31,6 +33,7 @@ def serve_group(
     companions: Callable[[NodeConfig], Sequence[CompanionPlan]],
     *,
     is_pinned: bool,
+    secured: SecuredGroup | None = None,
 ) -> int:
     """Run the nodes until SIGTERM or SIGINT; return the exit code. Raises ConfigError."""
     from barnabas.server.node_group.group_defaults import hint, topic_defaults
@@ -39,8 +42,8 @@ def serve_group(
     from barnabas.server.node_group.group_voters import latest_voters
 
     host, port = address_of(listen or _DEFAULT_ADDRESS)
-    directory = (data or Path("data")).absolute()
-    given = properties_of(pairs)
+    directory = group_directory(data)
+    given = {**(secured.properties() if secured else {}), **properties_of(pairs)}
     try:
         plan = plan_group(
             count,
@@ -51,11 +54,15 @@ def serve_group(
             has_file=file is not None,
             topic_defaults=topic_defaults(directory, count),
             voters=latest_voters(directory),
-            listeners=GroupListeners.of({**_properties_in(file), **given}),
+            listeners=secured.listeners
+            if secured
+            else GroupListeners.of({**_properties_in(file), **given}),
         )
     except GroupPlanError as error:
         raise CliError(str(error)) from None
     configs = [NodeConfig.load(file, plan.properties(node)) for node in plan.nodes]
+    if secured is not None:
+        secured.prepare_certificates(configs)
     _print_table(plan, None if file is not None else hint(count, plan.shared))
 
     def command(node: PlannedNode, properties: dict[str, str]) -> list[str]:
@@ -66,11 +73,22 @@ def serve_group(
     first = configs[0]
     return run_group(
         plan,
-        NodeGroup(plan, command, companions(first), is_pinned=is_pinned),
+        NodeGroup(
+            plan,
+            command,
+            companions(first),
+            is_pinned=is_pinned,
+            on_ready=secured and partial(secured.add_users, plan, configs),
+        ),
         level=first.get_str("barnabas.log.level"),
         form=first.get_str("barnabas.log.format"),
         now_ms=time.time_ns() // 1_000_000,
     )
+
+
+def group_directory(data: Path | None) -> Path:
+    """Return the directory that has those of the nodes."""
+    return (data or Path("data")).absolute()
 
 
 def _properties_in(file: Path | None) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""`barnabas serve --secure`: the users of the node and its companions, and what is printed."""
+"""`barnabas serve --secure`: the users of nodes and their companions, and what is printed."""
 
 from __future__ import annotations
 
@@ -8,19 +8,17 @@ from typing import TYPE_CHECKING, Final
 
 from barnabas.cli.node_options import address_of, properties_of
 from barnabas.cluster.metadata.acls import AclOperation, AclPattern, ResourceType
-from barnabas.config import NodeConfig
+from barnabas.config import ConfigError, NodeConfig
 from barnabas.private_files import replace_file
 from barnabas.server.node.initial_users import Grant
 from barnabas.server.node.secured_files import SecuredFiles
-from barnabas.server.node.secured_node import (
-    ADMIN,
-    SecuredNode,
-    SecuredUser,
-    refuse_decided,
-)
+from barnabas.server.node.secured_node import SecuredNode, refuse_decided
+from barnabas.server.node.secured_users import ADMIN, SecuredUser
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from barnabas.server.node_group.secured_group import SecuredGroup
 
 _DEFAULT_ADDRESS: Final = "127.0.0.1:9092"
 _STORED: Final = (
@@ -64,19 +62,36 @@ def secured(
     if data is not None:
         given["log.dirs"] = str(data)
     directory = NodeConfig.read(None, given).log_dirs[0]
-    node = SecuredNode(
-        directory,
-        [SecuredUser(name, _GRANTS[name], extra) for name, extra in companions.items()],
-        partial(_use_password, directory, has_http=bool(companions)),
-    )
+    on_password = partial(_use_password, directory, has_http=bool(companions))
+    node = SecuredNode(directory, _users(companions), on_password)
+    if node.files.nodes_key.exists():
+        raise ConfigError(f"{directory} is the directory of several nodes: add --nodes")
     config = NodeConfig.load(None, {**node.properties(host, port), **given})
     node.prepare_certificate(config)
     return config, node
 
 
-def companion_options(node: SecuredNode, name: str, file_option: str) -> list[str]:
+def secured_group(
+    directory: Path, pairs: tuple[str, ...], companions: Mapping[str, Path | None]
+) -> SecuredGroup:
+    """Return the security of a group in a directory, with companions as `secured` has them.
+
+    Raises ConfigError.
+    """
+    from barnabas.server.node_group.secured_group import SecuredGroup
+
+    on_password = partial(_use_password, directory, has_http=bool(companions))
+    group = SecuredGroup(directory, _users(companions), on_password)
+    refuse_decided(properties_of(pairs), group.properties())
+    return group
+
+
+def _users(companions: Mapping[str, Path | None]) -> list[SecuredUser]:
+    return [SecuredUser(name, _GRANTS[name], extra) for name, extra in companions.items()]
+
+
+def companion_options(files: SecuredFiles, name: str, file_option: str) -> list[str]:
     """Return the options of a companion's command: its client's file, https, the administrator."""
-    files = node.files
     return [
         *(file_option, str(files.client_file(name))),
         *("--tls-certificate", str(files.node_key), "--tls-key", str(files.node_key)),

@@ -18,6 +18,7 @@ from barnabas.config import ConfigError, Listener, NodeConfig
 
 if TYPE_CHECKING:
     from barnabas.server.companion.companion_process import CompanionPlan
+    from barnabas.server.node.secured_files import SecuredFiles
 
 SECURED_MARKS: Final = ("admin.properties", "node.pem")
 """The files that a node with --secure has in its directory."""
@@ -44,7 +45,8 @@ _STOP_GRACE_S = {"pipelines": 60.0}
     "--nodes",
     type=int,
     metavar="N",
-    help="Run N nodes as processes: clients on PORT+i, controllers on PORT+10000+i.",
+    help="Run N nodes as processes: clients on PORT+i, controllers on PORT+10000+i, and with "
+    "--secure brokers on PORT+20000+i.",
 )
 @click.option(
     "--secure",
@@ -108,19 +110,23 @@ def serve(
         wanted.append(_Companion("pipelines", pipelines_listen, "--config", pipelines_config))
     try:
         if secure:
-            _check_secure(nodes, file)
+            _check_secure(file)
+            if nodes is not None:
+                return _serve_secure_group(nodes, data, listen, pairs, wanted, is_pinned=pin)
             return _serve_secure(data, listen, pairs, wanted)
         commands = {each.name: _options(each) for each in wanted}
         companions = partial(_companions, commands)
         if nodes is not None:
-            from barnabas.cli.node_group import serve_group
+            from barnabas.cli.node_group import group_directory, serve_group
 
+            if file is None:
+                _refuse_open(group_directory(data))
             return serve_group(nodes, data, listen, file, pairs, companions, is_pinned=pin)
         config = configuration(data, listen, file, pairs)
     except ConfigError as error:
         raise CliError(error.message) from None
     if file is None:
-        _refuse_open(config)
+        _refuse_open(config.log_dirs[0])
     from barnabas.server.node.node_process import run_process
 
     return run_process(config, companions(config))
@@ -135,17 +141,12 @@ class _Companion(NamedTuple):
     file: Path | None
 
 
-def _check_secure(nodes: int | None, file: Path | None) -> None:
+def _check_secure(file: Path | None) -> None:
     """Raise an error where --secure cannot be used, or not with other options."""
-    if nodes is not None:
-        raise click.UsageError(
-            "--secure is for a single node. For --nodes, make certificates with `barnabas certs`, "
-            "and write the properties of security to the file of --config (docs/node-security.md)."
-        )
     if file is not None:
         raise click.UsageError(
             "--secure decides the properties of security: give other ones with --set, or write all "
-            "of them to the file (docs/security.md)."
+            "of them to the file (docs/security.md, docs/node-security.md)."
         )
     if find_spec("cryptography") is None:
         raise CliError("--secure needs the package cryptography: pip install 'barnabas[tls]'")
@@ -155,20 +156,46 @@ def _serve_secure(
     data: Path | None, listen: str | None, pairs: tuple[str, ...], wanted: Sequence[_Companion]
 ) -> int:
     """Run a secured node and its companions. Raises ConfigError."""
-    from barnabas.cli.secure_serve import companion_options, secured
+    from barnabas.cli.secure_serve import secured
     from barnabas.server.node.node_process import run_process
 
     config, node = secured(data, listen, pairs, {each.name: each.file for each in wanted})
-    commands = {
-        each.name: ["--listen", each.listen, *companion_options(node, each.name, each.file_option)]
-        for each in wanted
-    }
+    commands = _secured_commands(node.files, wanted)
     return run_process(config, _companions(commands, config), [node.prepare])
 
 
-def _refuse_open(config: NodeConfig) -> None:
-    """Raise CliError when the data is that of a node that was secured, and this one is not."""
-    directory = config.log_dirs[0]
+def _serve_secure_group(
+    nodes: int,
+    data: Path | None,
+    listen: str | None,
+    pairs: tuple[str, ...],
+    wanted: Sequence[_Companion],
+    *,
+    is_pinned: bool,
+) -> int:
+    """Run a secured group and its companions. Raises ConfigError."""
+    from barnabas.cli.node_group import group_directory, serve_group
+    from barnabas.cli.secure_serve import secured_group
+
+    group = secured_group(group_directory(data), pairs, {each.name: each.file for each in wanted})
+    companions = partial(_companions, _secured_commands(group.files, wanted))
+    return serve_group(
+        nodes, data, listen, None, pairs, companions, is_pinned=is_pinned, secured=group
+    )
+
+
+def _secured_commands(files: SecuredFiles, wanted: Sequence[_Companion]) -> dict[str, list[str]]:
+    """Return the options of the companions' commands."""
+    from barnabas.cli.secure_serve import companion_options
+
+    return {
+        each.name: ["--listen", each.listen, *companion_options(files, each.name, each.file_option)]
+        for each in wanted
+    }
+
+
+def _refuse_open(directory: Path) -> None:
+    """Raise CliError when the data is that of nodes that were secured, and these are not."""
     if all((directory / name).exists() for name in SECURED_MARKS):
         marks = " and ".join(SECURED_MARKS)
         raise CliError(

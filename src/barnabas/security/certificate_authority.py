@@ -93,15 +93,22 @@ class CertificateAuthority:
         return _certificate_text(self._certificate)
 
     def issue_server(
-        self, names: Sequence[str], now: datetime, lifetime: timedelta
+        self,
+        names: Sequence[str],
+        now: datetime,
+        lifetime: timedelta,
+        *,
+        subject: str | None = None,
     ) -> IssuedCertificate:
-        """Return a node's certificate for DNS names and IP addresses; the first is its subject.
+        """Return a node's certificate for DNS names and IP addresses.
 
-        A node also shows it to other nodes. Raises ValueError for an invalid name.
+        Its subject is the first of them, unless `subject` is given. A node also shows it to other
+        nodes. Raises ValueError for an invalid name.
         """
         alternatives = [_alternative_name(name) for name in dict.fromkeys(names)]
         usages = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
-        return self._issue(names[0][:_COMMON_NAME_MAX], usages, now, lifetime, alternatives)
+        name = names[0] if subject is None else subject
+        return self._issue(name[:_COMMON_NAME_MAX], usages, now, lifetime, alternatives)
 
     def issue_client(self, name: str, now: datetime, lifetime: timedelta) -> IssuedCertificate:
         """Return the certificate of a client. Raises ValueError for an invalid name."""

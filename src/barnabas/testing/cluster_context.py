@@ -6,6 +6,13 @@ from pathlib import Path
 from typing import Final, Generic, TypeVar
 
 from barnabas.testing.cluster_layout import lay_out
+from barnabas.testing.node_security import (
+    ADMIN,
+    ClusterSecurity,
+    Security,
+    client_config,
+    java_config,
+)
 from barnabas.testing.server_context import ServerContext
 
 _ROLES: Final = "process.roles"
@@ -20,7 +27,8 @@ class ClusterContext(ServerContext, Generic[NodeT]):
     `node_config` those of one node. With `replicates_topics` and three or more nodes, a topic that
     is created without settings has three replicas and `min.insync.replicas=2`. `users` are SCRAM
     users of the new cluster, with their passwords. `client` has the properties with which a client
-    connects, where the listeners have TLS or SASL.
+    connects, where the listeners have TLS or SASL. With `security` the nodes have TLS, users and
+    ACLs as those of `barnabas serve --secure --nodes`, and neither `users` nor `client` is needed.
     """
 
     def __init__(
@@ -34,9 +42,11 @@ class ClusterContext(ServerContext, Generic[NodeT]):
         replicates_topics: bool = False,
         users: Mapping[str, str] | None = None,
         client: Mapping[str, str] | None = None,
+        security: Security | None = None,
     ) -> None:
         super().__init__(data)
-        self.client = dict(client or {})
+        self._security = None if security is None else ClusterSecurity(self.data, security)
+        self._client = dict(client or {})
         self.layout = lay_out(
             nodes,
             self.data,
@@ -45,6 +55,7 @@ class ClusterContext(ServerContext, Generic[NodeT]):
             config=config,
             node_config=node_config,
             users=users,
+            security=self._security,
         )
         self.nodes: dict[int, NodeT] = {
             node.node_id: self._make_node(node.directory, self.layout.properties[node.node_id])
@@ -60,6 +71,34 @@ class ClusterContext(ServerContext, Generic[NodeT]):
         """The ids of the nodes with the role broker."""
         properties = self.layout.properties
         return {node_id for node_id in self.nodes if "broker" in properties[node_id][_ROLES]}
+
+    @property
+    def client(self) -> dict[str, str]:
+        """The properties with which the cluster's own client connects, none for PLAINTEXT.
+
+        Raises ConfigError before the first start of a cluster with `security`.
+        """
+        return dict(self._client) if self._security is None else self.client_config()
+
+    def client_config(self, user: str = ADMIN) -> dict[str, str]:
+        """Return the settings of a user's client, for librdkafka and clients built on it.
+
+        Raises ConfigError when a cluster with `security` has no such user.
+        """
+        if self._security is None:
+            return {**self._client, "bootstrap.servers": self.bootstrap}
+        return client_config(self._security.group.files, user)
+
+    def java_config(self, user: str = ADMIN) -> dict[str, str]:
+        """Return the settings of a user's client under Java's names. Raises as `client_config`."""
+        if self._security is None:
+            return {"bootstrap.servers": self.bootstrap}
+        return java_config(self._security.group.files, user)
+
+    def _add_users(self) -> None:
+        """Add the users of a cluster with `security`, once its nodes serve clients."""
+        if self._security is not None:
+            self._security.add_users()
 
     @property
     def bootstrap(self) -> str:

@@ -19,6 +19,7 @@ from barnabas.server.node_group.group_plan import (
     internal_topics,
 )
 from barnabas.testing.free_ports import HOST, free_ports
+from barnabas.testing.node_security import ClusterSecurity
 
 _SALT_BYTES: Final = 32
 
@@ -45,29 +46,36 @@ def lay_out(
     config: Mapping[str, str] | None = None,
     node_config: Mapping[int, Mapping[str, str]] | None = None,
     users: Mapping[str, str] | None = None,
+    security: ClusterSecurity | None = None,
 ) -> ClusterLayout:
     """Choose ports and format the directories `data`/node-1, `data`/node-2 and so on.
 
     The first `voters` nodes (all, up to three) are controllers too. `config` is for all nodes,
     `node_config` for one. With `replicates_topics`, topics get the values of `serve --nodes`.
-    `users` are SCRAM users with their passwords.
+    `users` are SCRAM users with their passwords. With `security` the nodes have TLS and ACLs.
     """
     controllers = min(nodes, 3) if voters is None else voters
-    ports = free_ports(2 * nodes)
+    secured = None if security is None else security.group
+    ports = iter(free_ports((2 if secured is None else 3) * nodes))
     planned = [
         PlannedNode(
             node_id=index + 1,
             is_controller=index < controllers,
             host=HOST,
-            port=ports[2 * index],
-            controller_port=ports[2 * index + 1],
+            port=next(ports),
+            controller_port=next(ports),
             directory=data / f"node-{index + 1}",
+            broker_port=None if secured is None else next(ports),
         )
         for index in range(nodes)
     ]
     topics = replicated_topics(nodes) if replicates_topics else {}
-    shared = {**internal_topics(min(nodes, 3)), **topics, **(config or {})}
-    plan = GroupPlan(nodes=planned, shared=shared, listeners=GroupListeners.of(shared))
+    own_security = {} if secured is None else secured.properties()
+    shared = {**internal_topics(min(nodes, 3)), **topics, **own_security, **(config or {})}
+    listeners = GroupListeners.of(shared) if secured is None else secured.listeners
+    plan = GroupPlan(nodes=planned, shared=shared, listeners=listeners)
+    if security is not None:
+        security.prepare(plan)
     for _ in format_group(plan, time.time_ns() // 1_000_000, _credentials(users or {})):
         pass
     own = node_config or {}

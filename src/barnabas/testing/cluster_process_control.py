@@ -28,6 +28,7 @@ class ClusterProcess(ClusterContext[NodeProcess]):
         """
         launched = {i: node for i, node in self.nodes.items() if not node.is_running}
         start_together(launched.values())
+        self._add_users()
         brokers = {i: launched[i].bootstrap for i in launched.keys() & self.broker_ids}
         wait_until_known(brokers, self.client)
         return self

@@ -15,8 +15,9 @@ class Cluster(ClusterContext[Node]):
 
     The first three nodes are voters of the quorum. `config` holds properties of all nodes,
     `node_config` those of one node. With `replicates_topics`, a topic that is created without
-    settings survives the loss of a node. Ports stay over `kill` and `restart`. Without `data` the
-    directories are temporary and removed by `close`.
+    settings survives the loss of a node. With `security` the nodes have TLS, users and ACLs. Ports
+    stay over `kill` and `restart`. Without `data` the directories are temporary and removed by
+    `close`.
     """
 
     def _make_node(self, directory: Path, properties: Mapping[str, str]) -> Node:
@@ -38,6 +39,7 @@ class Cluster(ClusterContext[Node]):
             for node in self.nodes.values():
                 node.wait_ready()
             wait_until(self._is_known_everywhere)
+            self._add_users()
         except BaseException:
             for node in self.nodes.values():
                 node.kill()

@@ -45,6 +45,7 @@ class Node(ServerContext):
         self._started: Future[None] = Future()
         self.server: ServerNode | None = None
         self.port = 0
+        self._clients = self._properties["listeners"].partition(":")[0]
 
     @property
     def bootstrap(self) -> str:
@@ -73,7 +74,7 @@ class Node(ServerContext):
             raise RuntimeError("the node is already running")
         properties = dict(self._properties)
         if self.port:  # clients of the stopped node find this one
-            any_port = f"{self._security.listener}://127.0.0.1:0"
+            any_port = f"{self._clients}://127.0.0.1:0"
             own = f"{any_port.removesuffix('0')}{self.port}"
             properties["listeners"] = properties["listeners"].replace(any_port, own)
         config = NodeConfig.load(None, properties)
@@ -97,10 +98,11 @@ class Node(ServerContext):
             self._end(self._scope.cancel)
             raise
         self.server = server
-        # With `security`, a node has another listener for its clients than for other nodes.
-        brokers = server.config.inter_broker_listener_name
-        is_plain = self._security.listener == "PLAINTEXT"
-        self.port = server.bound_port(brokers if is_plain else self._security.listener)
+        # The first is for clients, also where brokers have another one for themselves.
+        listeners = server.config.broker_listeners
+        if listeners:
+            self._clients = listeners[0].name
+            self.port = server.bound_port(self._clients)
         return self
 
     def _run(self, server: ServerNode, started: "Future[None]") -> None:

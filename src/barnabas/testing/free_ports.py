@@ -13,15 +13,17 @@ from collections import deque
 from collections.abc import Container, Iterator
 from typing import Final
 
-from barnabas.server.node_group.group_plan import CONTROLLER_PORT_DISTANCE
+from barnabas.server.node_group.group_plan import BROKER_PORT_DISTANCE, CONTROLLER_PORT_DISTANCE
 
 HOST: Final = "127.0.0.1"
 """The address that the ports are of."""
 
-# All are below the range from which the system takes the ports of outgoing connections.
+# All are below the range from which the system takes the ports of outgoing connections. The ports
+# of groups, at every distance, do not overlap with the other ones.
 _BLOCK_SIZE: Final = 50
-_BLOCKS: Final = range(20_000, 32_000, _BLOCK_SIZE)
+_BLOCKS: Final = range(24_000, 32_000, _BLOCK_SIZE)
 _GROUP_BLOCKS: Final = range(2_000, 4_000, _BLOCK_SIZE)
+_DISTANCES: Final = (CONTROLLER_PORT_DISTANCE, BROKER_PORT_DISTANCE)
 
 
 class _Reservation:
@@ -83,7 +85,8 @@ def free_ports(count: int, excluding: Container[int] = ()) -> list[int]:
 def free_group_port(nodes: int) -> int:
     """Return a port for `barnabas serve --nodes`: the ports of all nodes are free.
 
-    They are the port and those after it for clients, and the same plus 10000 for controllers.
+    They are the port and those after it for clients, the same plus 10000 for controllers, and
+    plus 20000 for brokers of a group with `--secure`.
     Raises OSError when there is no such port.
     """
     found: list[int] = []
@@ -91,7 +94,7 @@ def free_group_port(nodes: int) -> int:
         for port in _candidates(_GROUP_BLOCKS):
             if found and port != found[-1] + 1:
                 found = []
-            if _is_free(port) and _is_free(port + CONTROLLER_PORT_DISTANCE):
+            if all(map(_is_free, (port, *(port + distance for distance in _DISTANCES)))):
                 found.append(port)
             else:
                 found = []

@@ -1,5 +1,6 @@
 """The nodes of `serve --nodes N`: ids, roles, ports, directories, and the order of their stop."""
 
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from barnabas.server.node_group.group_plan import (
     plan_group,
 )
 from barnabas.server.node_group.group_process import stop_order
+from barnabas.server.node_group.secured_group import SECURED_LISTENERS, SecuredGroup
 
 
 def plan(count: int, port: int = 9092, **given: str) -> GroupPlan:
@@ -23,11 +25,17 @@ def plan(count: int, port: int = 9092, **given: str) -> GroupPlan:
     )
 
 
-def plan_with_voters(count: int, *voter_ids: int, port: int = 9092) -> GroupPlan:
-    """Return the plan for directories whose voters were started with --listen 127.0.0.1:9092."""
+def plan_with_voters(
+    count: int,
+    *voter_ids: int,
+    port: int = 9092,
+    host: str = "127.0.0.1",
+    listeners: GroupListeners = GroupListeners(),  # noqa: B008 - a frozen value
+) -> GroupPlan:
+    """Return the plan for directories whose voters were started with --listen HOST:9092."""
     voters = VoterSet.of(
         *(
-            Voter(ReplicaKey(i, Uuid.random()), (Endpoint("CONTROLLER", "127.0.0.1", 19_091 + i),))
+            Voter(ReplicaKey(i, Uuid.random()), (Endpoint("CONTROLLER", host, 19_091 + i),))
             for i in voter_ids
         )
     )
@@ -39,6 +47,7 @@ def plan_with_voters(count: int, *voter_ids: int, port: int = 9092) -> GroupPlan
         given={},
         has_file=False,
         voters=voters,
+        listeners=listeners,
     )
 
 
@@ -85,6 +94,37 @@ def test_plan_has_the_listeners_that_the_properties_choose() -> None:
         "QUORUM://127.0.0.1:19092",
     ]
     assert {each.security_protocol for each in config.listeners} == {"SSL"}
+
+
+def test_plan_with_a_listener_for_brokers_has_it_on_the_own_machine_only() -> None:
+    group = plan_group(
+        4,
+        host="10.0.0.7",
+        port=9092,
+        data=Path("/data"),
+        given=SecuredGroup(Path("/data")).properties(),
+        has_file=False,
+        listeners=SECURED_LISTENERS,
+    )
+    configs = [NodeConfig.load(None, group.properties(node)) for node in group.nodes]
+    assert [str(each) for each in configs[1].listeners] == [
+        "SASL_SSL://10.0.0.7:9093",
+        "NODES://127.0.0.1:29093",
+        "CONTROLLER://127.0.0.1:19093",
+    ]
+    assert [str(each) for each in configs[3].listeners][1:] == ["NODES://127.0.0.1:29095"]
+    assert {config.inter_broker_listener_name for config in configs} == {"NODES"}
+    servers = ("127.0.0.1:19092", "127.0.0.1:19093", "127.0.0.1:19094")
+    assert tuple(configs[3]["controller.quorum.bootstrap.servers"]) == servers
+
+
+@pytest.mark.parametrize(("host", "is_reached"), [("localhost", True), ("10.0.0.7", False)])
+def test_plan_whose_voters_know_each_other_elsewhere_has_no_other_listener(
+    host: str, is_reached: bool
+) -> None:
+    with nullcontext() if is_reached else pytest.raises(GroupPlanError, match=r"by .* 10\.0\.0\.7"):
+        plan_with_voters(3, 1, 2, 3, host=host, listeners=SECURED_LISTENERS)
+    plan_with_voters(3, 1, 2, 3, host=host)
 
 
 def test_plan_lets_given_properties_win() -> None:

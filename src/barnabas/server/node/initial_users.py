@@ -1,8 +1,8 @@
-"""Users and ACLs that a node adds to its cluster by itself, before it accepts clients."""
+"""Users and ACLs that a node, or the parent of a group, adds to a new cluster by itself."""
 
 import secrets
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final, Protocol, TypeVar
 
 import attrs
 
@@ -19,10 +19,10 @@ from barnabas.protocol.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsResponse,
 )
 from barnabas.protocol.messages.create_acls import CreateAclsRequest, CreateAclsResponse
+from barnabas.protocol.messages_base import Message
 from barnabas.server.node_failures import StartupError
 
-if TYPE_CHECKING:
-    from barnabas.server.node.node import Node
+ResponseT = TypeVar("ResponseT", bound=Message)
 
 MECHANISM: Final = SCRAM_BY_NAME["SCRAM-SHA-512"]
 _SALT_BYTES: Final = 32
@@ -47,7 +47,15 @@ class InitialUser:
     grants: Sequence[Grant] = ()
 
 
-async def add_user(node: "Node", user: InitialUser) -> None:
+class Send(Protocol):
+    """Sends a request to the controller, as the node or as an administrator."""
+
+    async def __call__(self, request: Message, response_type: type[ResponseT], /) -> ResponseT:
+        """Return the response, which may contain error codes."""
+        ...
+
+
+async def add_user(send: Send, user: InitialUser) -> None:
     """Set the user's password and add its ACLs. Raises StartupError when one is refused."""
     salt = secrets.token_bytes(_SALT_BYTES)
     salted = MECHANISM.salted_password(user.password, salt, ITERATIONS_MIN)
@@ -58,7 +66,7 @@ async def add_user(node: "Node", user: InitialUser) -> None:
         salt=salt,
         salted_password=salted,
     )
-    answer = await node.channel.send(
+    answer = await send(
         AlterUserScramCredentialsRequest(deletions=[], upsertions=[upsertion]),
         AlterUserScramCredentialsResponse,
     )
@@ -78,7 +86,7 @@ async def add_user(node: "Node", user: InitialUser) -> None:
         for operation in grant.operations
     ]
     if creations:
-        added = await node.channel.send(CreateAclsRequest(creations=creations), CreateAclsResponse)
+        added = await send(CreateAclsRequest(creations=creations), CreateAclsResponse)
         for each in added.results:
             _check(user, each.error_code, each.error_message)
 

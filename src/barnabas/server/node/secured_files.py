@@ -1,4 +1,4 @@
-"""The files of a node with `--secure`: its authority, its key, and the files of its users.
+"""The files of nodes with `--secure`: their authority, their keys, and the files of their users.
 
 They are in the data directory, and those with secrets are readable by their owner only. A file that
 exists is used again; one that was removed is made again, with a new key or a new password.
@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final
+
+import attrs
 
 from barnabas.config import ConfigError, properties_file
 from barnabas.private_files import PUBLIC_MODE, replace_file
@@ -22,6 +24,21 @@ _LIFETIME: Final = timedelta(days=825)
 _RENEWED_BEFORE_END: Final = timedelta(days=60)
 
 
+NODES_SUBJECT: Final = "barnabas nodes"
+"""The name in the certificate that the nodes of a group show to each other: no host has it."""
+
+_NODES_NAMES: Final = ("127.0.0.1", "localhost")
+
+
+@attrs.frozen
+class _Certificate:
+    """A certificate to have: its file, its names, and its subject (None: the first name)."""
+
+    file: Path
+    names: Sequence[str]
+    subject: str | None = None
+
+
 class SecuredFiles:
     """The files of one data directory."""
 
@@ -29,6 +46,7 @@ class SecuredFiles:
         self.directory = directory.absolute()
         self.authority = self.directory / "ca.pem"
         self.node_key = self.directory / "node.pem"
+        self.nodes_key = self.directory / "nodes.pem"
         self.http_users = self.directory / "http-users"
         self._authority_key = self.directory / "ca-key.pem"
 
@@ -45,30 +63,48 @@ class SecuredFiles:
 
         Raises ConfigError when a file is damaged, and OSError.
         """
+        self._prepare(_Certificate(self.node_key, names))
+
+    def prepare_group_certificates(self, names: Sequence[str]) -> None:
+        """Make also the certificate that nodes of a group show to each other.
+
+        Companions have the key of the other one only. Raises as `prepare_certificate`.
+        """
+        between = _Certificate(self.nodes_key, _NODES_NAMES, NODES_SUBJECT)
+        self._prepare(_Certificate(self.node_key, names), between)
+
+    def _prepare(self, *wanted: _Certificate) -> None:
         self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         now = datetime.now(UTC)
         if not self.authority.exists():
             made = CertificateAuthority.create(
-                f"barnabas {names[0]}"[:64], now, _AUTHORITY_LIFETIME
+                f"barnabas {wanted[0].names[0]}"[:64], now, _AUTHORITY_LIFETIME
             )
             # In this order: no start after a kill finds a certificate of another authority.
-            self.node_key.unlink(missing_ok=True)
+            for each in wanted:
+                each.file.unlink(missing_ok=True)
             replace_file(self._authority_key, made.key)
             replace_file(self.authority, made.certificate, PUBLIC_MODE)
-        try:
-            if self.node_key.exists() and _is_usable(self.node_key.read_text(), names, now):
-                return
-            authority = CertificateAuthority.load(
-                self._authority_key.read_text(), self.authority.read_text()
-            )
-            issued = authority.issue_server(names, now, _LIFETIME)
-        except ValueError as error:
-            raise ConfigError(
-                f"the certificates in {self.directory} cannot be used: {error}; remove "
-                f"{self.authority.name}, {self._authority_key.name} and {self.node_key.name} to "
-                "make new ones, and give the new authority to all clients"
-            ) from None
-        replace_file(self.node_key, issued.store)
+        for each in wanted:
+            try:
+                self._issue(each, now)
+            except ValueError as error:
+                names = (self.authority.name, self._authority_key.name, each.file.name)
+                raise ConfigError(
+                    f"the certificates in {self.directory} cannot be used: {error}; remove "
+                    f"{names[0]}, {names[1]} and {names[2]} to make new ones, and give the new "
+                    "authority to all clients"
+                ) from None
+
+    def _issue(self, wanted: _Certificate, now: datetime) -> None:
+        """Make a certificate unless it is usable. Raises ValueError for a damaged file."""
+        if wanted.file.exists() and _is_usable(wanted.file.read_text(), wanted.names, now):
+            return
+        authority = CertificateAuthority.load(
+            self._authority_key.read_text(), self.authority.read_text()
+        )
+        issued = authority.issue_server(wanted.names, now, _LIFETIME, subject=wanted.subject)
+        replace_file(wanted.file, issued.store)
 
     def password(self, user: str) -> str | None:
         """Return a user's password, None when it has no file. Raises ConfigError."""

@@ -102,7 +102,7 @@ def _new_voters(plan: GroupPlan) -> VoterSet:
         *(
             Voter(
                 ReplicaKey(node.node_id, Uuid.random()),
-                (Endpoint(plan.listeners.controllers, node.host, node.controller_port),),
+                (Endpoint(plan.listeners.controllers, node.internal_host, node.controller_port),),
             )
             for node in plan.controllers
         )

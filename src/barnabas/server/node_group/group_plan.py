@@ -9,7 +9,13 @@ import attrs
 from barnabas.cluster.quorum.voters import VoterSet
 
 CONTROLLER_PORT_DISTANCE: Final = 10_000
-"""The distance from a node's port for clients to its port for other nodes."""
+"""The distance from a node's port for clients to its port for controllers."""
+
+BROKER_PORT_DISTANCE: Final = 20_000
+"""The distance to its port for other brokers, in a group with a listener for them."""
+
+INTERNAL_HOST: Final = "127.0.0.1"
+"""The host of the nodes for each other, in a group with that listener."""
 
 _VOTERS_MAX: Final = 3
 _PORT_MAX: Final = 65_535
@@ -24,7 +30,11 @@ class GroupPlanError(ValueError):
 
 @attrs.frozen(kw_only=True)
 class PlannedNode:
-    """One node of the group."""
+    """One node of the group.
+
+    With `broker_port` the node has a listener for brokers apart from that for clients, and
+    reaches the others by `INTERNAL_HOST`.
+    """
 
     node_id: int
     is_controller: bool
@@ -32,6 +42,7 @@ class PlannedNode:
     port: int
     controller_port: int
     directory: Path
+    broker_port: int | None = None
 
     @property
     def roles(self) -> str:
@@ -44,20 +55,34 @@ class PlannedNode:
         return f"{_bracketed(self.host)}:{self.port}"
 
     @property
+    def internal_host(self) -> str:
+        """The host that the other nodes connect to."""
+        return self.host if self.broker_port is None else INTERNAL_HOST
+
+    @property
     def controller_address(self) -> str:
         """The address for the other nodes."""
-        return f"{_bracketed(self.host)}:{self.controller_port}"
+        return f"{_bracketed(self.internal_host)}:{self.controller_port}"
+
+    @property
+    def broker_address(self) -> str:
+        """The address for other brokers."""
+        return f"{_bracketed(self.internal_host)}:{self.broker_port or self.port}"
 
 
 class GroupListeners(NamedTuple):
-    """The names of the listeners of each node: for clients and brokers, and for controllers."""
+    """The names of the listeners of each node: for clients, for controllers, and for brokers.
+
+    Without `brokers`, they use the listener of the clients.
+    """
 
     clients: str = _PLAINTEXT
     controllers: str = _CONTROLLER
+    brokers: str | None = None
 
     @classmethod
     def of(cls, properties: Mapping[str, str]) -> Self:
-        """Return the names that properties of all nodes choose."""
+        """Return the names that properties of all nodes choose: one for clients and brokers."""
         clients = properties.get("inter.broker.listener.name", _PLAINTEXT)
         controllers = properties.get(_CONTROLLER_NAMES, _CONTROLLER).partition(",")[0]
         return cls(clients.strip().upper(), controllers.strip().upper())
@@ -83,6 +108,8 @@ class GroupPlan:
     def properties(self, node: PlannedNode) -> dict[str, str]:
         """Return the properties of a node that its command line sets."""
         listeners = [f"{self.listeners.clients}://{node.bootstrap}"]
+        if self.listeners.brokers is not None:
+            listeners.append(f"{self.listeners.brokers}://{node.broker_address}")
         if node.is_controller:
             listeners.append(f"{self.listeners.controllers}://{node.controller_address}")
         servers = ",".join(each.controller_address for each in self.controllers)
@@ -116,9 +143,10 @@ def plan_group(
     each of up to three nodes, and other topics the values of `topic_defaults`. Raises
     GroupPlanError.
     """
-    _check_ports(count, port)
+    is_apart = listeners.brokers is not None
+    _check_ports(count, port, is_apart=is_apart)
     voters = voters or VoterSet.of()
-    _check_voters(voters, count, port)
+    _check_voters(voters, count, port, is_apart=is_apart)
     controllers = _VOTERS_MAX if count >= _VOTERS_MAX else 1
     nodes = [
         PlannedNode(
@@ -128,6 +156,7 @@ def plan_group(
             port=port + index,
             controller_port=port + CONTROLLER_PORT_DISTANCE + index,
             directory=data / f"node-{index + 1}",
+            broker_port=port + BROKER_PORT_DISTANCE + index if is_apart else None,
         )
         for index in range(count)
     ]
@@ -140,20 +169,23 @@ def plan_group(
     return GroupPlan(nodes=nodes, shared=shared, topic_defaults=topics, listeners=listeners)
 
 
-def _check_ports(count: int, port: int) -> None:
+def _check_ports(count: int, port: int, *, is_apart: bool) -> None:
     if count < 1:
         raise GroupPlanError("--nodes must be at least 1")
     if not port:
         raise GroupPlanError("--nodes needs a fixed port in --listen: clients use it and the next")
-    last = port + CONTROLLER_PORT_DISTANCE + count - 1
+    distance, user = CONTROLLER_PORT_DISTANCE, "controller"
+    if is_apart:
+        distance, user = BROKER_PORT_DISTANCE, "broker"
+    last = port + distance + count - 1
     if last > _PORT_MAX:
         raise GroupPlanError(
-            f"--nodes {count} with port {port} needs the port {last} for a controller, above "
+            f"--nodes {count} with port {port} needs the port {last} for a {user}, above "
             f"{_PORT_MAX}: choose a port up to {port - last + _PORT_MAX}"
         )
 
 
-def _check_voters(voters: VoterSet, count: int, port: int) -> None:
+def _check_voters(voters: VoterSet, count: int, port: int, *, is_apart: bool) -> None:
     """Raise GroupPlanError when the voters cannot find each other in the plan.
 
     A single voter needs no other to lead, and then records its new address.
@@ -171,6 +203,13 @@ def _check_voters(voters: VoterSet, count: int, port: int) -> None:
             raise GroupPlanError(
                 f"the voters know node {voter.key.id} by the port {known[0]}, not {planned}: "
                 f"choose the port {port + known[0] - planned} in --listen"
+            )
+        hosts = [endpoint.host for endpoint in voter.endpoints]
+        if is_apart and hosts and not {INTERNAL_HOST, "localhost"}.intersection(hosts):
+            raise GroupPlanError(
+                f"the voters know node {voter.key.id} by the address {hosts[0]}, and nodes with "
+                f"--secure reach each other by {INTERNAL_HOST}: docs/node-security.md says how "
+                "such a cluster goes to TLS"
             )
 
 

@@ -9,17 +9,19 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
 import trio
 
+from barnabas.config import ConfigError
 from barnabas.log import DataDirectoryError
 from barnabas.log_lines import set_up_logging
 from barnabas.server.companion.companion_process import CompanionPlan, Companions
 from barnabas.server.companion.companion_supervision import RestartPolicy
 from barnabas.server.companion.supervised_process import ProcessPlan, SupervisedProcess
 from barnabas.server.node.node_process import READY_LINE
+from barnabas.server.node_failures import StartupError
 from barnabas.server.node_group.group_directories import format_group
 from barnabas.server.node_group.group_plan import GroupPlan, PlannedNode
 
@@ -32,7 +34,11 @@ Command = Callable[[PlannedNode, dict[str, str]], Sequence[str]]
 
 
 class NodeGroup:
-    """The nodes as child processes."""
+    """The nodes as child processes.
+
+    `on_ready` is awaited once all nodes serve clients, before the companions start; when it raises
+    StartupError, ConfigError or OSError, the start of the group fails.
+    """
 
     def __init__(
         self,
@@ -42,9 +48,13 @@ class NodeGroup:
         *,
         is_pinned: bool = False,
         policy: RestartPolicy = _POLICY,
+        on_ready: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         self._plan = plan
         self._companions = Companions(companions)
+        self._on_ready = on_ready
+        self._preparing = trio.CancelScope()
+        self._has_companions = False
         self._is_ready = {node.node_id: False for node in plan.nodes}
         self._all_ready = trio.Event()
         self._failed = trio.Event()
@@ -89,7 +99,22 @@ class NodeGroup:
     async def _run_companions(self) -> None:
         await self._all_ready.wait()
         logger.info("all nodes are ready nodes=%d", len(self._plan.nodes))
+        with self._preparing:
+            await self._prepare()
+        if self._preparing.cancel_called:  # the group stops: no companion starts any longer
+            return
+        self._has_companions = True
         await self._companions.run(",".join(node.bootstrap for node in self._plan.nodes))
+
+    async def _prepare(self) -> None:
+        if self._on_ready is None:
+            return
+        try:
+            await self._on_ready()
+        except (StartupError, ConfigError, OSError) as error:
+            self._failures.append(str(error))
+            self._preparing.cancel()
+            self._failed.set()
 
     def _on_line(self, node_id: int) -> Callable[[str], None]:
         def take(line: str) -> None:
@@ -110,7 +135,8 @@ class NodeGroup:
 
     async def _stop(self) -> None:
         """Stop the companions, then the nodes in order."""
-        if self._all_ready.is_set():
+        self._preparing.cancel()
+        if self._has_companions:
             await self._companions.stop()
         for nodes in stop_order(self._plan):
             for node in nodes:
