@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from barnabas.testing import Security as OneOption
 from barnabas.testing.eventually import wait_until
 from barnabas.testing.free_ports import free_group_port
 from barnabas.testing.known_brokers import wait_until_known
@@ -24,15 +25,22 @@ def partitions(admin: AdminClient, topic: str) -> dict[int, tuple[int, list[int]
     return {number: (each.leader, sorted(each.isrs)) for number, each in found.items()}
 
 
-@pytest.mark.parametrize("kind", ["sasl", "mutual"])
-def test_killed_leader_loses_no_acked_record(tmp_path: Path, kind: str) -> None:
-    nodes, client = Security(tmp_path).of(kind)
-    config: dict[str, object] = {**client}
+def cluster_of(kind: str, directory: Path) -> ClusterProcess:
+    """Return three nodes with SASL, with client certificates, or as `--secure` has them."""
+    data = directory / "data"
+    if kind == "one option":
+        return ClusterProcess(3, data, replicates_topics=True, security=OneOption())
+    nodes, client = Security(directory).of(kind)
     users = USERS if kind == "sasl" else {}
-    with ClusterProcess(
-        3, tmp_path / "data", nodes, replicates_topics=True, users=users, client=client
-    ) as cluster:
-        admin = AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 0, **client})
+    return ClusterProcess(3, data, nodes, replicates_topics=True, users=users, client=client)
+
+
+@pytest.mark.parametrize("kind", ["sasl", "mutual", "one option"])
+def test_killed_leader_loses_no_acked_record(tmp_path: Path, kind: str) -> None:
+    with cluster_of(kind, tmp_path) as cluster:
+        client = cluster.client_config()
+        config: dict[str, object] = {**client}
+        admin = AdminClient({**client, "log_level": 0})
         admin.create_topics([NewTopic("t", PARTITIONS, 3)])["t"].result(60)
         with Pinger(cluster.bootstrap, "t", PARTITIONS, config=config) as load:
             load.wait_for_acks(time.monotonic())

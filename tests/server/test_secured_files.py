@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 from cryptography import x509
+from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from barnabas.config import ConfigError
-from barnabas.server.node.secured_files import SecuredFiles
+from barnabas.security.certificate_authority import has_names
+from barnabas.server.node.secured_files import NODES_SUBJECT, SecuredFiles
 
 NAMES = ("localhost", "127.0.0.1")
 
@@ -44,13 +46,12 @@ def killed_at(step: int, monkeypatch: pytest.MonkeyPatch, work: Callable[[], obj
 
 
 def is_issued(files: SecuredFiles) -> bool:
-    """Return True when the authority that clients have has issued the node's certificate."""
-    issued, authority = (
-        x509.load_pem_x509_certificate(path.read_bytes())
-        for path in (files.node_key, files.authority)
-    )
+    """Return True when the authority that clients have has issued all certificates."""
+    authority = x509.load_pem_x509_certificate(files.authority.read_bytes())
     try:
-        issued.verify_directly_issued_by(authority)
+        for path in (files.node_key, files.nodes_key):
+            issued = x509.load_pem_x509_certificate(path.read_bytes())
+            issued.verify_directly_issued_by(authority)
     except Exception:
         return False
     return True
@@ -63,13 +64,30 @@ def test_start_after_a_kill_at_any_step_has_a_certificate_of_its_authority(
     killed = True
     while killed:
         files = SecuredFiles(tmp_path / str(steps))
-        files.prepare_certificate(NAMES)
+        files.prepare_group_certificates(NAMES)
         files.authority.unlink()  # the documented way to a new authority
-        killed = killed_at(steps, monkeypatch, partial(files.prepare_certificate, NAMES))
-        files.prepare_certificate(NAMES)
+        killed = killed_at(steps, monkeypatch, partial(files.prepare_group_certificates, NAMES))
+        files.prepare_group_certificates(NAMES)
         assert is_issued(files), steps
         steps += 1
-    assert steps > 8
+    assert steps > 12
+
+
+def test_certificate_between_nodes_is_one_of_servers_and_of_clients(tmp_path: Path) -> None:
+    files = SecuredFiles(tmp_path)
+    files.prepare_group_certificates(["kafka.example.org", *NAMES])
+    found = {
+        path.name: x509.load_pem_x509_certificate(path.read_bytes())
+        for path in (files.node_key, files.nodes_key)
+    }
+    assert {name: each.subject.rfc4514_string() for name, each in found.items()} == {
+        "node.pem": "CN=kafka.example.org",
+        "nodes.pem": f"CN={NODES_SUBJECT}",
+    }
+    usages = found["nodes.pem"].extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
+    assert set(usages) == {ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH}
+    assert has_names(files.nodes_key.read_text(), NAMES)
+    assert not has_names(files.nodes_key.read_text(), ["kafka.example.org"])
 
 
 def test_damaged_authority_is_an_error_that_names_the_files(tmp_path: Path) -> None:
