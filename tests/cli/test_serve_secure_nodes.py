@@ -144,6 +144,26 @@ def test_killed_leader_loses_no_acked_record_of_two_clients(first: tuple[Path, G
     assert sorted(read(data, len(acked))) == sorted(acked)
 
 
+def test_certificates_are_renewed_while_the_nodes_run(first: tuple[Path, Group]) -> None:
+    data, group = first
+    old = {name: (data / name).read_bytes() for name in ("node.pem", "nodes.pem")}
+    for name in old:
+        (data / name).unlink()
+    group.process.send_signal(signal.SIGHUP)
+    # Three nodes, and three listeners of each.
+    wait_until(lambda: sum("renewed the TLS settings listener=" in x for x in group.lines) == 9, 60)
+    assert all((data / name).read_bytes() != old[name] for name in old)
+    starts = ready_lines(group, 1)
+    os.kill(group.pids(1)[-1], signal.SIGKILL)  # it comes back, and connects to the others
+    wait_until(lambda: ready_lines(group, 1) == starts + 1, 60)
+    admin = AdminClient(settings(data))
+    wait_until(lambda: partitions(admin)[0][1] == [1, 2, 3], 60)
+
+
+def ready_lines(group: Group, node_id: int) -> int:
+    return sum(f"node-{node_id} server.node.node ready" in line for line in group.lines)
+
+
 def partitions(admin: AdminClient) -> dict[int, tuple[int, list[int]]]:
     """Return leader and in-sync replicas of each partition."""
     found = admin.list_topics("orders", timeout=30).topics["orders"].partitions

@@ -79,6 +79,7 @@ def serve_group(
             companions(first),
             is_pinned=is_pinned,
             on_ready=secured and partial(secured.add_users, plan, configs),
+            on_reload=secured and partial(secured.prepare_certificates, configs),
         ),
         level=first.get_str("barnabas.log.level"),
         form=first.get_str("barnabas.log.format"),

@@ -63,6 +63,11 @@ class SupervisedProcess:
             await self._supervise(stop, nursery)
             nursery.cancel_scope.cancel()
 
+    def send_signal(self, number: int) -> None:
+        """Send a signal to the process, if one runs."""
+        if self._process is not None:
+            self._process.send_signal(number)
+
     async def _supervise(self, stop: trio.Event, nursery: trio.Nursery) -> None:
         supervision = self._supervision
         is_stopping = False

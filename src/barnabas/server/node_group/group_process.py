@@ -37,7 +37,8 @@ class NodeGroup:
     """The nodes as child processes.
 
     `on_ready` is awaited once all nodes serve clients, before the companions start; when it raises
-    StartupError, ConfigError or OSError, the start of the group fails.
+    StartupError, ConfigError or OSError, the start of the group fails. `on_reload` renews the files
+    that `reload` has the nodes read again; it raises ConfigError or OSError.
     """
 
     def __init__(
@@ -49,10 +50,13 @@ class NodeGroup:
         is_pinned: bool = False,
         policy: RestartPolicy = _POLICY,
         on_ready: Callable[[], Awaitable[None]] | None = None,
+        on_reload: Callable[[], None] | None = None,
     ) -> None:
         self._plan = plan
         self._companions = Companions(companions)
         self._on_ready = on_ready
+        self._on_reload = on_reload
+        self._serving: set[int] = set()
         self._preparing = trio.CancelScope()
         self._has_companions = False
         self._is_ready = {node.node_id: False for node in plan.nodes}
@@ -120,6 +124,7 @@ class NodeGroup:
         def take(line: str) -> None:
             if line == READY_LINE:
                 self._is_ready[node_id] = True
+                self._serving.add(node_id)
                 if all(self._is_ready.values()):
                     self._all_ready.set()
 
@@ -127,11 +132,23 @@ class NodeGroup:
 
     def _on_exit(self, node_id: int) -> Callable[[int], None]:
         def take(status: int) -> None:
+            self._serving.discard(node_id)
             if not self._is_ready[node_id]:
                 self._failures.append(f"node {node_id} did not start (status {status})")
                 self._failed.set()
 
         return take
+
+    def reload(self) -> None:
+        """Have the nodes read their certificates again; those that still start read them anyway."""
+        try:
+            if self._on_reload is not None:
+                self._on_reload()
+        except (ConfigError, OSError) as error:
+            logger.error("cannot renew the certificates error=%s", error)
+            return
+        for node_id in self._serving:
+            self._children[node_id].send_signal(signal.SIGHUP)
 
     async def _stop(self) -> None:
         """Stop the companions, then the nodes in order."""
@@ -178,6 +195,7 @@ async def _run(group: NodeGroup) -> list[str]:
     stopping = trio.Event()
     async with trio.open_nursery() as nursery:
         await nursery.start(_stop_on_signals, stopping)
+        await nursery.start(_reload_on_signals, group)
         failures = await group.run(stopping)
         nursery.cancel_scope.cancel()
     return failures
@@ -194,6 +212,16 @@ async def _stop_on_signals(
                 signal.raise_signal(number)
             logger.info("stop requested signal=%s", signal.Signals(number).name)
             stopping.set()
+
+
+async def _reload_on_signals(
+    group: NodeGroup, task_status: "trio.TaskStatus[None]" = trio.TASK_STATUS_IGNORED
+) -> None:
+    with trio.open_signal_receiver(signal.SIGHUP) as signals:
+        task_status.started()
+        async for _ in signals:
+            logger.info("certificates are read again signal=SIGHUP")
+            group.reload()
 
 
 async def _first_of(*events: trio.Event) -> None:
