@@ -127,6 +127,38 @@ def test_plan_whose_voters_know_each_other_elsewhere_has_no_other_listener(
     plan_with_voters(3, 1, 2, 3, host=host)
 
 
+def test_plan_counts_the_ports_of_the_advertised_address_up() -> None:
+    given = {"advertised.listeners": "PLAINTEXT://kafka.example.org:443"}
+    group = plan_group(
+        3, host="0.0.0.0", port=9092, data=Path("/data"), given=given, has_file=False
+    )
+    config = NodeConfig.load(None, group.properties(group.nodes[2]))
+    assert [str(each) for each in config.advertised_listeners] == [
+        "PLAINTEXT://kafka.example.org:445"
+    ]
+
+
+def test_plan_with_a_listener_for_brokers_advertises_it_too() -> None:
+    given = {"advertised.listeners": "SASL_SSL://[fe80::7]:9092"}
+    group = plan_group(
+        3,
+        host="0.0.0.0",
+        port=9092,
+        data=Path("/data"),
+        given={**SecuredGroup(Path("/data")).properties(), **given},
+        has_file=False,
+        listeners=SECURED_LISTENERS,
+    )
+    config = NodeConfig.load(None, group.properties(group.nodes[1]))
+    assert [str(each) for each in config.advertised_listeners] == [
+        "SASL_SSL://[fe80::7]:9093",
+        "NODES://127.0.0.1:29093",
+    ]
+    assert config.advertised_controller_listeners[0].host == "127.0.0.1"
+    # The certificate of the nodes has this address, and no wildcard.
+    assert group.nodes[1].local_bootstrap == "127.0.0.1:9093"
+
+
 def test_plan_lets_given_properties_win() -> None:
     group = plan(3, **{"offsets.topic.replication.factor": "2"})
     assert group.properties(group.nodes[0])["offsets.topic.replication.factor"] == "2"
@@ -139,6 +171,9 @@ def test_plan_lets_given_properties_win() -> None:
         (3, 0, {}, "fixed port"),
         (3, 55_534, {}, "choose a port up to 55533"),
         (3, 9092, {"node.id": "4"}, "--set node.id cannot be used with --nodes"),
+        (3, 9092, {"advertised.listeners": "SSL://a:1"}, "as PLAINTEXT://kafka.example.org:9092"),
+        (3, 9092, {"advertised.listeners": "PLAINTEXT://a:65534"}, "not 3 ports from 65534"),
+        (3, 9092, {"advertised.listeners": "PLAINTEXT://a:1,SSL://a:2"}, "as PLAINTEXT://kafka"),
     ],
 )
 def test_plan_that_is_impossible_is_refused(

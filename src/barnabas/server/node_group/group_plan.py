@@ -19,9 +19,11 @@ INTERNAL_HOST: Final = "127.0.0.1"
 
 _VOTERS_MAX: Final = 3
 _PORT_MAX: Final = 65_535
+_WILDCARDS: Final = ("", "0.0.0.0", "::")
 _PLAINTEXT: Final = "PLAINTEXT"
 _CONTROLLER: Final = "CONTROLLER"
 _CONTROLLER_NAMES: Final = "controller.listener.names"
+_ADVERTISED: Final = "advertised.listeners"
 
 
 class GroupPlanError(ValueError):
@@ -33,7 +35,8 @@ class PlannedNode:
     """One node of the group.
 
     With `broker_port` the node has a listener for brokers apart from that for clients, and
-    reaches the others by `INTERNAL_HOST`.
+    reaches the others by `INTERNAL_HOST`. `advertised` is the address that clients get, where it is
+    not the listener's own.
     """
 
     node_id: int
@@ -43,6 +46,7 @@ class PlannedNode:
     controller_port: int
     directory: Path
     broker_port: int | None = None
+    advertised: str | None = None
 
     @property
     def roles(self) -> str:
@@ -53,6 +57,12 @@ class PlannedNode:
     def bootstrap(self) -> str:
         """The address for clients."""
         return f"{_bracketed(self.host)}:{self.port}"
+
+    @property
+    def local_bootstrap(self) -> str:
+        """The address for clients on this machine."""
+        host = INTERNAL_HOST if self.host in _WILDCARDS else self.host
+        return f"{_bracketed(host)}:{self.port}"
 
     @property
     def internal_host(self) -> str:
@@ -107,14 +117,16 @@ class GroupPlan:
 
     def properties(self, node: PlannedNode) -> dict[str, str]:
         """Return the properties of a node that its command line sets."""
-        listeners = [f"{self.listeners.clients}://{node.bootstrap}"]
-        if self.listeners.brokers is not None:
-            listeners.append(f"{self.listeners.brokers}://{node.broker_address}")
+        listeners = self._broker_listeners(node, node.bootstrap)
+        own = {}
+        if node.advertised is not None:
+            own[_ADVERTISED] = ",".join(self._broker_listeners(node, node.advertised))
         if node.is_controller:
             listeners.append(f"{self.listeners.controllers}://{node.controller_address}")
         servers = ",".join(each.controller_address for each in self.controllers)
         return {
             **self.shared,
+            **own,
             "node.id": str(node.node_id),
             "process.roles": node.roles,
             "listeners": ",".join(listeners),
@@ -122,6 +134,13 @@ class GroupPlan:
             "controller.quorum.bootstrap.servers": servers,
             "log.dirs": str(node.directory),
         }
+
+    def _broker_listeners(self, node: PlannedNode, clients: str) -> list[str]:
+        """Return the listeners of a node as a broker, with an address for clients."""
+        listeners = [f"{self.listeners.clients}://{clients}"]
+        if self.listeners.brokers is not None:
+            listeners.append(f"{self.listeners.brokers}://{node.broker_address}")
+        return listeners
 
 
 def plan_group(
@@ -140,7 +159,8 @@ def plan_group(
 
     The nodes of `voters`, which existing directories state, are controllers too. `given` are the
     properties of the command line. Without a configuration file, internal topics get a replica on
-    each of up to three nodes, and other topics the values of `topic_defaults`. Raises
+    each of up to three nodes, and other topics the values of `topic_defaults`.
+    `advertised.listeners` is that of the first node: its port is counted up. Raises
     GroupPlanError.
     """
     is_apart = listeners.brokers is not None
@@ -148,6 +168,7 @@ def plan_group(
     voters = voters or VoterSet.of()
     _check_voters(voters, count, port, is_apart=is_apart)
     controllers = _VOTERS_MAX if count >= _VOTERS_MAX else 1
+    advertised = _advertised(given, listeners.clients, count)
     nodes = [
         PlannedNode(
             node_id=index + 1,
@@ -157,16 +178,34 @@ def plan_group(
             controller_port=port + CONTROLLER_PORT_DISTANCE + index,
             directory=data / f"node-{index + 1}",
             broker_port=port + BROKER_PORT_DISTANCE + index if is_apart else None,
+            advertised=advertised[index] if advertised else None,
         )
         for index in range(count)
     ]
-    for name in ("node.id", "process.roles", "listeners", "log.dirs", "advertised.listeners"):
+    for name in ("node.id", "process.roles", "listeners", "log.dirs"):
         if name in given:
             raise GroupPlanError(f"--set {name} cannot be used with --nodes: each node has its own")
     topics: Mapping[str, str] = {} if has_file else (topic_defaults or {})
     defaults = {} if has_file else {**internal_topics(min(count, _VOTERS_MAX)), **topics}
-    shared = {**defaults, **given}
+    shared = {name: value for name, value in {**defaults, **given}.items() if name != _ADVERTISED}
     return GroupPlan(nodes=nodes, shared=shared, topic_defaults=topics, listeners=listeners)
+
+
+def _advertised(given: Mapping[str, str], listener: str, count: int) -> list[str]:
+    """Return the addresses that clients get, none when they are those of the listeners."""
+    text = given.get(_ADVERTISED, "").strip()
+    if not text:
+        return []
+    name, _, address = text.partition("://")
+    host, _, port = address.rpartition(":")
+    if name.upper() != listener or not host or "," in host or not port.isdecimal():
+        raise GroupPlanError(
+            f"--set {_ADVERTISED} with --nodes states the first node's address for clients, and "
+            f"the others get the ports after it: it must be as {listener}://kafka.example.org:9092"
+        )
+    if not 0 < int(port) <= _PORT_MAX + 1 - count:
+        raise GroupPlanError(f"--set {_ADVERTISED}: there are not {count} ports from {port} on")
+    return [f"{host}:{int(port) + index}" for index in range(count)]
 
 
 def _check_ports(count: int, port: int, *, is_apart: bool) -> None:

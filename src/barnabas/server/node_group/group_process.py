@@ -108,7 +108,7 @@ class NodeGroup:
         if self._preparing.cancel_called:  # the group stops: no companion starts any longer
             return
         self._has_companions = True
-        await self._companions.run(",".join(node.bootstrap for node in self._plan.nodes))
+        await self._companions.run(",".join(node.local_bootstrap for node in self._plan.nodes))
 
     async def _prepare(self) -> None:
         if self._on_ready is None:
