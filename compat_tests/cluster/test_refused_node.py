@@ -1,7 +1,8 @@
 """A broker that refuses the connections of one other node only, and serves all other nodes.
 
-The controller reaches the broker, so it does not fence it. The node that is refused takes the broker
-for ended, and hides it from its own clients for three seconds. It says that it is alone with that.
+The controller reaches the broker, so it does not fence it. The node that is refused takes the
+broker for ended, and hides it from its own clients for three seconds. It says that it is alone with
+that.
 """
 
 import json

@@ -49,12 +49,17 @@ import os
 from barnabas.testing.free_ports import free_ports
 
 print(*free_ports(1), flush=True)
+printed, may_end = os.pipe(), os.pipe()
 child = os.fork()
 if child == 0:
     print(*free_ports(1), flush=True)
+    os.write(printed[1], b"p")
+    os.read(may_end[0], 1)  # it has its ports until it ends
     os._exit(0)
+os.read(printed[0], 1)
+print(*free_ports(60), flush=True)
+os.write(may_end[1], b"e")
 os.waitpid(child, 0)
-print(*free_ports(60))
 """
 
 
