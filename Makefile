@@ -19,6 +19,7 @@
 #   make ladder-partitions   10,000 partitions on three nodes, one of which is killed
 #   make bench-nodes   `serve --nodes 2` beside one Apache Kafka, fifty producers
 #   make bench-pipeline   jobs beside Kafka Streams and Java's Connect (ARGS="--rounds 3")
+#   make bench-state   ways to keep state by key in Spark (ARGS="--keys 100000 --ways native buckets-256")
 #   make bench-scale   how cost grows with partitions, connections and bytes (20 GB of disk)
 #   make docs     write the generated pages: protocol, configuration, messages, public-names
 #   make soak     kills of a node under load (CYCLES=200, or SECONDS=n), power loss at every file
@@ -72,7 +73,7 @@ COMPAT_WORKERS ?= 4
 
 .PHONY: help run test lint style types unit downloads compat compat-stalls compat-kafka compat-rust \
   compat-suites compat-franz bench \
-  bench-pipeline bench-scale docs fuzz soak sim \
+  bench-pipeline bench-state bench-scale docs fuzz soak sim \
   sim-mistakes sim-coverage \
   registry-soak bench-registry connect-oracle streams-parity ladder ladder-short ladder-partitions bench-nodes \
   ladder-mistakes soak-cluster soak-jdbc soak-lake compat-delta compat-iceberg compat-growth clean
@@ -130,6 +131,9 @@ bench: $(DEV) $(JARS)
 
 bench-pipeline: $(DEV) $(SPARK) $(JARS) $(JDBC_SINK)
 	$(BIN)/python -m bench.pipeline $(ARGS)
+
+bench-state: $(DEV) $(SPARK)
+	$(BIN)/python -m bench.stream_state $(ARGS)
 
 bench-scale: $(DEV)
 	$(BIN)/python -m bench.scale $(ARGS)

@@ -77,10 +77,11 @@ def cpu_seconds_of(pid: int) -> float:
 
 def memory_bytes(server: ServerProcess) -> int:
     """Return the resident memory of the process and its living children."""
-    return sum(_resident(pid) for pid in [server.pid, *children(server.pid)])
+    return sum(resident_bytes(pid) for pid in [server.pid, *children(server.pid)])
 
 
-def _resident(pid: int) -> int:
+def resident_bytes(pid: int) -> int:
+    """Return the resident memory of a process."""
     pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
     return pages * resource.getpagesize()
 
