@@ -110,11 +110,14 @@ class _Client:
 
 
 class Producer(_Client):
-    """Produces arrays of equal messages; no Python runs for each message."""
+    """Produces arrays of equal messages; no Python runs for each message.
 
-    def __init__(self, bootstrap: str, topic: str, **config: str) -> None:
+    `client` has the settings of a connection: `bootstrap.servers`, and those of its security.
+    """
+
+    def __init__(self, client: Mapping[str, str], topic: str, **config: str) -> None:
         settings = {
-            "bootstrap.servers": bootstrap,
+            **client,
             "acks": "all",
             "queue.buffering.max.messages": "10000000",
             "queue.buffering.max.kbytes": "2097151",
@@ -140,8 +143,8 @@ class Producer(_Client):
 class Consumer(_Client):
     """Counts the messages of one partition."""
 
-    def __init__(self, bootstrap: str, topic: str) -> None:
-        settings = {"bootstrap.servers": bootstrap, "queued.min.messages": "1000000"}
+    def __init__(self, client: Mapping[str, str], topic: str) -> None:
+        settings = {**client, "queued.min.messages": "1000000"}
         super().__init__(_CONSUMER, topic, settings)
 
     def count(self, wanted: int, timeout_s: float = 120) -> int:

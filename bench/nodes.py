@@ -59,7 +59,9 @@ def _send(server: Measured, nodes: int, partitions: int, count: int) -> tuple[fl
     each = count // PRODUCERS
     array, _payload = messages(each, 100)
     config = {"linger_ms": "0", "batch_num_messages": "1"}
-    clients = [Producer(server.bootstrap, topic, **config) for _ in range(PRODUCERS)]
+    clients = [
+        Producer({"bootstrap.servers": server.bootstrap}, topic, **config) for _ in range(PRODUCERS)
+    ]
     try:
         for number, client in enumerate(clients):
             client.send(array, 5, partition=number % partitions)

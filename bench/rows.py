@@ -1,7 +1,7 @@
 """The rows of the table: each measures one thing on a running server."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from statistics import median, quantiles
 from uuid import uuid4
 
@@ -28,15 +28,23 @@ class Figure:
 
 @attrs.frozen
 class Bench:
-    """A server under measurement; `scale` multiplies the amount of data."""
+    """A server under measurement; `scale` multiplies the amount of data.
+
+    `client` has the settings with which clients connect: in plain text, unless others are given.
+    """
 
     server: Measured
     scale: float = 1.0
+    client: Mapping[str, str] = attrs.field()
+
+    @client.default
+    def _plain(self) -> Mapping[str, str]:
+        return {"bootstrap.servers": self.server.bootstrap}
 
     def topic(self, partitions: int = 1) -> str:
         """Create a topic with a unique name, and wait until it is usable."""
         name = f"bench-{uuid4().hex[:12]}"
-        admin = AdminClient({"bootstrap.servers": self.server.bootstrap})
+        admin = AdminClient(dict(self.client))
         admin.create_topics([NewTopic(name, partitions, 1)])[name].result(60)
         return name
 
@@ -68,7 +76,7 @@ def produce(bench: Bench, size: int, count: int) -> list[Figure]:
     count = bench.count(count)
     topic = bench.topic()
     array, _payload = messages(count // 10, size)
-    with Producer(bench.server.bootstrap, topic, linger_ms="5") as producer:
+    with Producer(bench.client, topic, linger_ms="5") as producer:
         producer.send(array, 1000)
         producer.flush()
         cpu, began = cpu_seconds(bench.server), time.perf_counter()
@@ -94,13 +102,13 @@ def consume(bench: Bench) -> list[Figure]:
     count = bench.count(2_000_000)
     topic = bench.topic()
     array, _payload = messages(count // 10, 100)
-    with Producer(bench.server.bootstrap, topic, linger_ms="5") as producer:
+    with Producer(bench.client, topic, linger_ms="5") as producer:
         for _ in range(10):
             producer.send(array)
         producer.flush()
         sent = count // 10 * 10
         _check(producer.end_offset(), sent)
-    with Consumer(bench.server.bootstrap, topic) as consumer:
+    with Consumer(bench.client, topic) as consumer:
         cpu, began = cpu_seconds(bench.server), time.perf_counter()
         if consumer.count(sent) < sent:
             raise RuntimeError(f"not all of {sent} messages could be read")
@@ -118,7 +126,7 @@ def small_requests(bench: Bench, producers: int, count: int) -> list[Figure]:
     topic = bench.topic()
     array, _payload = messages(each, 100)
     config = {"linger_ms": "0", "batch_num_messages": "1"}
-    clients = [Producer(bench.server.bootstrap, topic, **config) for _ in range(producers)]
+    clients = [Producer(bench.client, topic, **config) for _ in range(producers)]
     try:
         for client in clients:
             client.send(array, 5)
@@ -146,7 +154,7 @@ def small_requests(bench: Bench, producers: int, count: int) -> list[Figure]:
 def ack_latency(bench: Bench) -> list[Figure]:
     """Measure from produce() to the delivery report, one record in flight."""
     topic = bench.topic()
-    producer = PyProducer({"bootstrap.servers": bench.server.bootstrap, "linger.ms": 0})
+    producer = PyProducer({**bench.client, "linger.ms": 0})
     times: list[float] = []
     for _ in range(bench.count(4000)):
         acked: list[float] = []
@@ -167,10 +175,9 @@ def ack_latency(bench: Bench) -> list[Figure]:
 def end_to_end_latency(bench: Bench) -> list[Figure]:
     """Measure from produce() to the consumer's poll, one record in flight."""
     topic = bench.topic()
-    servers = {"bootstrap.servers": bench.server.bootstrap}
-    producer = PyProducer({**servers, "linger.ms": 0})
+    producer = PyProducer({**bench.client, "linger.ms": 0})
     consumer = PyConsumer(
-        {**servers, "group.id": topic, "enable.auto.commit": False, "fetch.wait.max.ms": 500}
+        {**bench.client, "group.id": topic, "enable.auto.commit": False, "fetch.wait.max.ms": 500}
     )
     consumer.assign([TopicPartition(topic, 0, 0)])
     times: list[float] = []
@@ -194,7 +201,7 @@ def many_partitions(bench: Bench) -> list[Figure]:
     began = time.perf_counter()
     topic = bench.topic(1000)
     created = time.perf_counter() - began
-    producer = PyProducer({"bootstrap.servers": bench.server.bootstrap, "linger.ms": 5})
+    producer = PyProducer({**bench.client, "linger.ms": 5})
     producer.list_topics(topic, 10)
     failed: list[object] = []
 
