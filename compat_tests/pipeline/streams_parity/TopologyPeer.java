@@ -9,6 +9,7 @@ import org.apache.kafka.common.serialization.Serde;
 import org.apache.kafka.common.serialization.Serdes;
 import org.apache.kafka.streams.KeyValue;
 import org.apache.kafka.streams.StreamsBuilder;
+import org.apache.kafka.streams.errors.TopologyException;
 import org.apache.kafka.streams.kstream.Grouped;
 import org.apache.kafka.streams.kstream.JoinWindows;
 import org.apache.kafka.streams.kstream.KStream;
@@ -202,6 +203,43 @@ public class TopologyPeer {
             TopologyPeer::pair, windows, StreamJoined.with(TEXT, TEXT, TEXT)).to("out"));
     }
 
+    static void named() {
+        TOPOLOGIES.put("name-of-two-groups", b -> {
+            var left = left(b);
+            left.groupBy((k, v) -> v, Grouped.as("by-value")).count().toStream().to("out");
+            left.groupBy((k, v) -> k, Grouped.as("by-value")).count().toStream().to("out-1");
+        });
+        TOPOLOGIES.put("name-of-two-groups-of-new-keys", b -> {
+            var left = left(b).selectKey((k, v) -> v);
+            left.groupByKey(Grouped.as("by-value")).count().toStream().to("out");
+            left.groupByKey(Grouped.as("by-value")).count().toStream().to("out-1");
+        });
+        TOPOLOGIES.put("name-of-two-groups-of-old-keys", b -> {
+            var left = left(b);
+            left.groupByKey(Grouped.as("by-value")).count().toStream().to("out");
+            left.groupByKey(Grouped.as("by-value")).count().toStream().to("out-1");
+        });
+        TOPOLOGIES.put("name-of-new-keys-and-a-group", b -> {
+            var left = left(b);
+            left.selectKey((k, v) -> v).groupByKey(Grouped.as("by-value")).count().toStream().to("out");
+            left.groupBy((k, v) -> v, Grouped.as("by-value")).count().toStream().to("out-1");
+        });
+        TOPOLOGIES.put("name-of-two-groups-of-a-table", b -> {
+            var left = leftTable(b);
+            left.groupBy((k, v) -> KeyValue.pair(v, v), Grouped.as("by-value")).count().toStream().to("out");
+            left.groupBy((k, v) -> KeyValue.pair(v, v), Grouped.as("by-value")).count().toStream().to("out-1");
+        });
+        TOPOLOGIES.put("two-aggregates-of-a-table-by-name", b -> {
+            var grouped = leftTable(b).groupBy((k, v) -> KeyValue.pair(v, v), Grouped.as("by-value"));
+            grouped.count().toStream().to("out");
+            grouped.reduce(TopologyPeer::pair, TopologyPeer::pair).toStream().to("out-1");
+        });
+        for (String name : new String[] {"", ".", "a b", "x".repeat(250)}) {
+            TOPOLOGIES.put("named-" + name, b -> left(b).groupBy((k, v) -> v, Grouped.as(name)).count()
+                .toStream().to("out"));
+        }
+    }
+
     public static void main(String[] arguments) throws Exception {
         PrintStream out = System.out;
         System.setOut(System.err);
@@ -211,11 +249,16 @@ public class TopologyPeer {
         suppressedTables();
         sharedTopics();
         joins();
+        named();
         Map<String, String> found = new LinkedHashMap<>();
         TOPOLOGIES.forEach((name, describe) -> {
             StreamsBuilder builder = new StreamsBuilder();
-            describe.accept(builder);
-            found.put(name, builder.build().describe().toString());
+            try {
+                describe.accept(builder);
+                found.put(name, builder.build().describe().toString());
+            } catch (TopologyException refused) {
+                found.put(name, "refused");
+            }
         });
         out.println(new ObjectMapper().writeValueAsString(found));
     }

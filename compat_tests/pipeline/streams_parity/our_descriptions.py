@@ -71,6 +71,50 @@ def two_aggregates(app: ks.App, name: str | None = None) -> None:
     app.write(grouped.reduce(pair), "out-1")
 
 
+def two_groups(
+    app: ks.App,
+    first: Callable[[ks.Stream], ks.GroupedStream],
+    second: Callable[[ks.Stream], ks.GroupedStream],
+) -> None:
+    records = left(app)
+    app.write(first(records).count(), "out")
+    app.write(second(records).count(), "out-1")
+
+
+def by_value(records: ks.Stream) -> ks.GroupedStream:
+    return records.group_by("value", name="by-value")
+
+
+def by_old_key(records: ks.Stream) -> ks.GroupedStream:
+    return records.group_by_key(name="by-value")
+
+
+def by_new_key(records: ks.Stream) -> ks.GroupedStream:
+    return records.select_key("value").group_by_key(name="by-value")
+
+
+def new_keys_twice(app: ks.App) -> None:
+    records = left(app).select_key("value")
+    app.write(by_old_key(records).count(), "out")
+    app.write(by_old_key(records).count(), "out-1")
+
+
+def two_groups_of_a_table(app: ks.App) -> None:
+    table = left_table(app)
+    app.write(table.group_by("value", name="by-value").count(), "out")
+    app.write(table.group_by("value", name="by-value").count(), "out-1")
+
+
+def two_aggregates_of_a_table(app: ks.App) -> None:
+    grouped = left_table(app).group_by("value", name="by-value")
+    app.write(grouped.count(), "out")
+    app.write(grouped.reduce(pair, pair), "out-1")
+
+
+def named(name: str) -> Describe:
+    return out(lambda app: left(app).group_by("value", name=name).count())
+
+
 def topic_twice(app: ks.App) -> None:
     app.write(left(app), "out")
     app.write(left(app).filter("true"), "out-1")
@@ -193,4 +237,13 @@ JOINS: Final[dict[str, Describe]] = {
         )
     ),
 }
-DESCRIPTIONS: Final = STATELESS | AGGREGATES | TABLES | JOINS
+NAMED: Final[dict[str, Describe]] = {
+    "name-of-two-groups": lambda app: two_groups(app, by_value, by_value),
+    "name-of-two-groups-of-new-keys": new_keys_twice,
+    "name-of-two-groups-of-old-keys": lambda app: two_groups(app, by_old_key, by_old_key),
+    "name-of-new-keys-and-a-group": lambda app: two_groups(app, by_new_key, by_value),
+    "name-of-two-groups-of-a-table": two_groups_of_a_table,
+    "two-aggregates-of-a-table-by-name": two_aggregates_of_a_table,
+    **{f"named-{name}": named(name) for name in ("", ".", "a b", "x" * 250)},
+}
+DESCRIPTIONS: Final = STATELESS | AGGREGATES | TABLES | JOINS | NAMED

@@ -39,10 +39,18 @@ def test_description_is_what_kafka_streams_prints(
 ) -> None:
     app = ks.App.attach(engine.session, "app", "127.0.0.1:1", state=tmp_path)
     try:
-        DESCRIPTIONS[name](app)
-        assert app.describe() == theirs[name]
+        assert described(app, name) == theirs[name]
     finally:
         app.stop()
+
+
+def described(app: ks.App, name: str) -> str:
+    """Return what an app prints, or that it refuses its operators."""
+    try:
+        DESCRIPTIONS[name](app)
+    except ks.OperatorError:
+        return "refused"
+    return app.describe()
 
 
 def test_example_of_the_page_prints_and_draws_its_topology(

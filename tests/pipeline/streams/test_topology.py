@@ -2,7 +2,10 @@
 
 import xml.etree.ElementTree as ET
 
+import pytest
+
 from barnabas.pipeline.streams import topology_operators as operators
+from barnabas.pipeline.streams.operator_errors import OperatorError
 from barnabas.pipeline.streams.topology_nodes import ProcessorKind, Topology
 from barnabas.pipeline.streams.topology_picture import svg_of
 from barnabas.pipeline.streams.topology_text import sub_topologies, text_of
@@ -116,3 +119,43 @@ def test_topic_that_is_a_stream_and_a_table_has_one_source() -> None:
         each.name for each in topology.processors.values() if each.kind is ProcessorKind.SOURCE
     ]
     assert sources == ["KSTREAM-SOURCE-0000000000"]
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "a b", "a/b", "ä", "a\n", "x" * 250])
+def test_name_that_no_topic_can_have_is_refused(name: str) -> None:
+    records = operators.stream_source(Topology(), "left")
+    with pytest.raises(OperatorError, match="cannot name a group"):
+        operators.grouped_by(records, "KSTREAM-KEY-SELECT-", name)
+    with pytest.raises(OperatorError, match="cannot name a group"):
+        operators.grouped_by_key(records, name)
+
+
+def test_name_of_the_longest_topic_is_accepted() -> None:
+    records = operators.stream_source(Topology(), "left")
+    assert operators.grouped_by(records, "KSTREAM-KEY-SELECT-", "x" * 249).name == "x" * 249
+
+
+def test_second_group_of_a_name_is_refused_and_leaves_no_processor() -> None:
+    topology = Topology()
+    records = operators.stream_source(topology, "left")
+    operators.grouped_by(records, "KSTREAM-KEY-SELECT-", "by-value")
+    before = text_of(topology)
+    with pytest.raises(OperatorError, match="has a group by-value already"):
+        operators.grouped_by(records, "KSTREAM-KEY-SELECT-", "by-value")
+    assert text_of(topology) == before
+
+
+def test_groups_of_new_keys_do_not_share_a_topic_but_aggregates_of_one_do() -> None:
+    """As in Kafka Streams, a group whose records keep their partitions needs no topic."""
+    topology = Topology()
+    records = operators.stream_source(topology, "left")
+    for _ in range(2):
+        operators.aggregated(operators.grouped_by_key(records, "same"), is_reduction=False)
+    changed = records.add("KSTREAM-KEY-SELECT-", has_new_keys=True)
+    first, second = (operators.grouped_by_key(changed, "same") for _ in range(2))
+    operators.aggregated(first, is_reduction=False)
+    operators.aggregated(first, is_reduction=True)
+    before = text_of(topology)
+    with pytest.raises(OperatorError, match="has a group same already"):
+        operators.aggregated(second, is_reduction=False)
+    assert text_of(topology) == before

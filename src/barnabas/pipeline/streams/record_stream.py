@@ -176,6 +176,7 @@ class Stream:
         """Group records by an expression, or by a struct of several.
 
         Records without one are dropped. `name` names the group in the topology: `Grouped.as`.
+        Raises OperatorError for a name that no topic can have, and for one that is taken.
         """
         check_first("group_by", self.output_mode)
         frame = visible(self.frame)
@@ -191,9 +192,10 @@ class Stream:
         """Group records by their key; records without a key are dropped.
 
         `name` names the group in the topology: `Grouped.as`.
+        Raises OperatorError for a name that no topic can have.
         """
         check_first("group_by_key", self.output_mode)
-        node = attrs.evolve(self.node, group_name=name)
+        node = topology_operators.grouped_by_key(self.node, name)
         new_keys = self.has_new_keys
         return GroupedStream(visible(self.frame), self.inputs, has_new_keys=new_keys, node=node)
 

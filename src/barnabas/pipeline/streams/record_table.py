@@ -120,7 +120,8 @@ class Table:
         """Group the rows by an expression, or by a struct of several; rows without one are dropped.
 
         A change takes the old value out of its group before it adds the new one. `name` names the
-        group in the topology: `Grouped.as`.
+        group in the topology: `Grouped.as`. Raises OperatorError for a name that no topic can have,
+        and for one that is taken.
         """
         from barnabas.pipeline.streams.grouped_table import GroupedTable
 

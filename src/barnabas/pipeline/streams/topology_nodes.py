@@ -5,12 +5,16 @@ called, as those of Kafka Streams do.
 """
 
 import enum
+import re
 from collections.abc import Iterable
 from typing import Final
 
 import attrs
 
+from barnabas.pipeline.streams.operator_errors import OperatorError
+
 _DIGITS: Final = 10
+_TOPIC_NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,249}")
 
 
 class ProcessorKind(enum.Enum):
@@ -47,6 +51,28 @@ class GlobalJoin:
     store: str
 
 
+@attrs.frozen(eq=False)
+class NamedGroup:
+    """A group that the user has named: one call of `group_by` or `group_by_key`."""
+
+    name: str
+
+    @classmethod
+    def of(cls, name: str | None) -> "NamedGroup | None":
+        """Return a group of a name, None without one.
+
+        Raises OperatorError for a name that no topic can have.
+        """
+        if name is None:
+            return None
+        if not _TOPIC_NAME.fullmatch(name) or name in (".", ".."):
+            raise OperatorError(
+                f"'{name}' cannot name a group, which has a topic of this name: use up to 249 "
+                "letters, digits, '.', '_' and '-'"
+            )
+        return cls(name)
+
+
 @attrs.define(eq=False)
 class Topology:
     """The processors of an app, in the order of their operators."""
@@ -54,6 +80,8 @@ class Topology:
     processors: dict[str, Processor] = attrs.field(factory=dict[str, Processor])
     global_joins: list[GlobalJoin] = attrs.field(factory=list[GlobalJoin])
     _next: int = 0
+    _repartitioned: dict[str, NamedGroup] = attrs.field(factory=dict[str, NamedGroup])
+    """The named groups that have a repartition topic."""
 
     def take_name(self, prefix: str) -> str:
         """Return a prefix with the next number."""
@@ -79,6 +107,19 @@ class Topology:
         """Add a sink."""
         self.processors[name] = Processor(name, ProcessorKind.SINK, topic, [predecessor])
 
+    def check_processor(self, group: NamedGroup) -> None:
+        """Raise OperatorError when a processor has the name of a group."""
+        if group.name in self.processors:
+            raise _taken(group)
+
+    def take_topic(self, group: NamedGroup) -> None:
+        """Reserve the repartition topic of a group, which all its aggregates read.
+
+        Raises OperatorError when another group has the topic.
+        """
+        if self._repartitioned.setdefault(group.name, group) is not group:
+            raise _taken(group)
+
     def successors(self, name: str) -> list[str]:
         """Return the names of the processors that take the records of another one."""
         return [each.name for each in self.processors.values() if name in each.predecessors]
@@ -103,8 +144,8 @@ class TopologyNode:
     """True when Kafka Streams writes the records to a repartition topic before it groups them."""
     tables: tuple[StoreOfTable, ...] = ()
     """The stores that have the rows of a table."""
-    group_name: str | None = None
-    """The name that the user has given to the grouping of the records."""
+    group: NamedGroup | None = None
+    """The group of the records, when the user has named it."""
 
     def add(self, prefix: str, *stores: str, has_new_keys: bool | None = None) -> "TopologyNode":
         """Add an operator behind this node, and return its node."""
@@ -118,6 +159,13 @@ class TopologyNode:
         for each in self.tables:
             self.topology.processors[each.processor].use(each.store)
         return [each.store for each in self.tables]
+
+
+def _taken(group: NamedGroup) -> OperatorError:
+    return OperatorError(
+        f"the app has a group {group.name} already: use another name=, or take both results from "
+        "one group"
+    )
 
 
 def detached() -> TopologyNode:

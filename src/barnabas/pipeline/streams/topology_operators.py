@@ -8,6 +8,7 @@ import attrs
 
 from barnabas.pipeline.streams.topology_nodes import (
     GlobalJoin,
+    NamedGroup,
     StoreOfTable,
     Topology,
     TopologyNode,
@@ -70,33 +71,59 @@ def deduplicated(node: TopologyNode) -> TopologyNode:
 
 
 def grouped_by(node: TopologyNode, prefix: str, name: str | None) -> TopologyNode:
-    """Return the node of records or rows that are grouped by an expression."""
+    """Return the node of records or rows that are grouped by an expression.
+
+    Raises OperatorError for a name that is not one of a topic, or that the topology has already.
+    """
+    group = NamedGroup.of(name)
+    if group is not None:
+        node.topology.check_processor(group)
     node.read_stores()
     generated = node.topology.take_name(prefix)
     chosen = node.topology.processor(name or generated, [node.name])
-    return attrs.evolve(node, name=chosen, has_new_keys=True, tables=(), group_name=name)
+    return attrs.evolve(node, name=chosen, has_new_keys=True, tables=(), group=group)
+
+
+def grouped_by_key(node: TopologyNode, name: str | None) -> TopologyNode:
+    """Return the node of records that are grouped by their key.
+
+    Raises OperatorError for a name that is not one of a topic.
+    """
+    return attrs.evolve(node, group=NamedGroup.of(name))
 
 
 def aggregated(node: TopologyNode, *, is_reduction: bool) -> TopologyNode:
-    """Return the node of a table of a stream's groups."""
+    """Return the node of a table of a stream's groups.
+
+    Raises OperatorError when another group has the repartition topic of this one.
+    """
     topology, operator = node.topology, "KSTREAM-REDUCE" if is_reduction else "KSTREAM-AGGREGATE"
+    if node.has_new_keys and node.group is not None:
+        topology.take_topic(node.group)
     store = topology.take_name(f"{operator}-STATE-STORE-")
     name = topology.take_name(f"{operator}-")
     source = node
     if node.has_new_keys:
-        source = repartitioned(node, node.group_name or store, is_named=bool(node.group_name))
+        source = repartitioned(node, _topic_name(node, store), is_named=node.group is not None)
     return _table_of(topology, name, source.name, store)
 
 
 def table_aggregated(node: TopologyNode, *, is_reduction: bool) -> TopologyNode:
-    """Return the node of a table of a table's groups."""
+    """Return the node of a table of a table's groups.
+
+    Raises OperatorError when another group has the repartition topic of this one.
+    """
     topology = node.topology
+    if node.group is not None:
+        topology.take_topic(node.group)
     store = topology.take_name("KTABLE-AGGREGATE-STATE-STORE-")
-    topic = f"{node.group_name or store}-repartition"
-    topology.sink(topology.take_name("KSTREAM-SINK-"), node.name, topic)
-    source = topology.source(topology.take_name("KSTREAM-SOURCE-"), topic)
+    topic = f"{_topic_name(node, store)}-repartition"
+    sink, source = (topology.take_name(f"KSTREAM-{each}-") for each in ("SINK", "SOURCE"))
+    found = topology.source(source, topic)
+    if found == source:  # all aggregates of one group read its topic
+        topology.sink(sink, node.name, topic)
     name = topology.take_name("KTABLE-REDUCE-" if is_reduction else "KTABLE-AGGREGATE-")
-    return _table_of(topology, name, source, store)
+    return _table_of(topology, name, found, store)
 
 
 def suppressed(node: TopologyNode) -> TopologyNode:
@@ -123,7 +150,7 @@ def repartitioned(node: TopologyNode, name: str, *, is_named: bool = False) -> T
     if found == source and kept not in topology.processors:
         topology.processor(kept, [node.name])
         topology.sink(sink, kept, topic)
-    return attrs.evolve(node, name=found, has_new_keys=False, group_name=None)
+    return attrs.evolve(node, name=found, has_new_keys=False, group=None)
 
 
 def joined_with_table(
@@ -198,6 +225,11 @@ def joined_by_foreign_key(node: TopologyNode, other: TopologyNode) -> TopologyNo
     topology.processor(name, [resolver])
     result = topology.take_name("KTABLE-FK-JOIN-OUTPUT-STATE-STORE-")
     return TopologyNode(topology, name, tables=(StoreOfTable(name, result),))
+
+
+def _topic_name(node: TopologyNode, store: str) -> str:
+    """Return the name of a group's repartition topic: the user's, or that of the store."""
+    return store if node.group is None else node.group.name
 
 
 def _table_of(topology: Topology, name: str, source: str, store: str) -> TopologyNode:
