@@ -68,7 +68,7 @@ _SETTLED: Final = frozenset(
 
 @attrs.define
 class Outstanding:
-    """The markers of one transaction without a successful answer."""
+    """The markers of one transaction that no broker has confirmed yet."""
 
     producer_id: int
     producer_epoch: int

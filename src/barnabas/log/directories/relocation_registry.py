@@ -109,7 +109,10 @@ class RelocationRegistry:
                     renamed = volume.rename_directory(path, key, "stray")
                     if renamed is not None:
                         logger.warning(
-                            "quarantining a copy without a log copy=%s renamed_to=%s", path, renamed
+                            "quarantining the copy of an interrupted move, its log is missing"
+                            " copy=%s renamed_to=%s",
+                            path,
+                            renamed,
                         )
             except KafkaError as error:
                 logger.error("cannot resume interrupted move copy=%s error=%s", path, error)

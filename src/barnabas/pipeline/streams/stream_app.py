@@ -265,8 +265,9 @@ class App:
     ) -> LiveView:
         """Return the view of a table's topic, once it has read the topic: look-ups by key.
 
-        Serdes and windows of a topic that this app writes are known, others are bytes and none. The
-        first query of a topic opens its view, which keeps these serdes until the app stops.
+        For a topic that this app writes, serdes and windows default to those of the write; for
+        others, to bytes and no windows. The first query of a topic opens its view, which keeps
+        these serdes until the app stops.
         Windows that ended longer than `retention` before the newest record are removed.
 
         Raises ViewNotReadyError when the time is over, ViewStoreError when another process has the

@@ -120,7 +120,7 @@ def table_aggregated(node: TopologyNode, *, is_reduction: bool) -> TopologyNode:
     topic = f"{_topic_name(node, store)}-repartition"
     sink, source = (topology.take_name(f"KSTREAM-{each}-") for each in ("SINK", "SOURCE"))
     found = topology.source(source, topic)
-    if found == source:  # all aggregates of one group read its topic
+    if found == source:  # the aggregates of one group share its repartition topic
         topology.sink(sink, node.name, topic)
     name = topology.take_name("KTABLE-REDUCE-" if is_reduction else "KTABLE-AGGREGATE-")
     return _table_of(topology, name, found, store)

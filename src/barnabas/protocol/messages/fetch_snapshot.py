@@ -43,7 +43,7 @@ class FetchSnapshotRequest(Message, api="FetchSnapshot"):
 
 
 class FetchSnapshotResponse(Message, api="FetchSnapshot"):
-    """The bytes, and the size of the snapshot."""
+    """A part of each snapshot: its bytes, its position, and the size of the snapshot."""
 
     class SnapshotId(Struct):
         end_offset: int = int64()

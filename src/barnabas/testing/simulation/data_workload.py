@@ -30,7 +30,7 @@ class DataWorkload:
     idempotent: list[IdempotentProducer]
     consumers: list[SimConsumer]
     lost_uncleanly: int = 0
-    """Acknowledged batches that an unclean election has ended."""
+    """Acknowledged batches that an unclean election has discarded."""
 
     @classmethod
     def of(

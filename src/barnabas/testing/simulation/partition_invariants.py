@@ -137,7 +137,7 @@ class PartitionInvariants(LogObserver):
         """Check P1 for the batches that are committed now."""
         committed = self._of(log)
         if committed.losses and log.latest_epoch < committed.losses[-1].leader_epoch:
-            return  # it still has records that an unclean election has ended
+            return  # its log still has records that an unclean election has discarded
         places, first = committed.places, committed.index_of(log)
         index = min(self._checked.get(log, 0), len(places) - first)
         while index < len(log.batches):
@@ -216,7 +216,7 @@ class PartitionInvariants(LogObserver):
         return committed.losses[-1].leader_epoch - 1
 
     def lost_batches(self, topic_id: Uuid, partition: int) -> list[bytes]:
-        """Return the committed batches that an unclean election has ended."""
+        """Return the committed batches that an unclean election has discarded."""
         committed = self._committed.get((topic_id, partition))
         return [] if committed is None else list(committed.lost.values())
 

@@ -61,7 +61,7 @@ class Simulation:
         return self.data.values(topic, partition)
 
     def lost_values(self, topic: str, partition: int) -> set[bytes]:
-        """Return the values that were committed and that an unclean election has ended.
+        """Return the values that were committed and that an unclean election has discarded.
 
         It happens after min.insync.replicas brokers lost power, or by an operator: no client can
         prevent it.

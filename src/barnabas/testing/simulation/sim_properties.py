@@ -20,7 +20,7 @@ _COMMON: Final = {
     "group.consumer.min.heartbeat.interval.ms": "1000",
     "group.consumer.min.session.timeout.ms": "8000",
     "group.consumer.session.timeout.ms": "8000",
-    # These need helper processes, or the time of the machine.
+    # These need helper processes, or read the machine's clock.
     "log.cleaner.enable": "false",
     "barnabas.scrub.interval.ms": "-1",
     "barnabas.slow.request.ms": "-1",

@@ -74,7 +74,7 @@ class TransactionWorkload:
             copier.stop()
 
     def check_end(self) -> None:
-        """Check T1 and T6, unless an unclean election has ended records of a topic."""
+        """Check T1 and T6, unless an unclean election has discarded records of a topic."""
         leaders = self._leaders()
         if leaders is None:
             return

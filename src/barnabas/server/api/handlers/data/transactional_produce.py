@@ -97,7 +97,8 @@ def check_transactional(
     producers = partition.log.producers
     if producers.is_in_transaction(producer_id, epoch):
         return
-    producers.check_epoch(producer_id, epoch)  # first: its error ends only the transaction
+    # Before the checks below: of all their errors, its error alone ends only the transaction.
+    producers.check_epoch(producer_id, epoch)
     if admission is None:
         if context.version < _ADDS_VERSION and not _verifies(context.services):
             return
