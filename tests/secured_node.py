@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
+from confluent_kafka import Producer
 from confluent_kafka.admin import (
     AclBinding,
     AclOperation,
@@ -90,3 +91,12 @@ def allow(
     admin = AdminClient({"bootstrap.servers": node.bootstrap})
     for future in admin.create_acls(acls).values():
         future.result(60)
+
+
+def outcome_of_a_write(settings: Mapping[str, str], topic: str) -> str | None:
+    """Write a record with a client's settings; return the name of its error, None without one."""
+    outcomes: list[str | None] = []
+    producer = Producer({**settings, "log_level": "0"})
+    producer.produce(topic, b"x", callback=lambda e, _: outcomes.append(e and e.name()))
+    assert producer.flush(60) == 0
+    return outcomes[0]

@@ -52,6 +52,11 @@ def partitions_of(connection: wire.Connection, topic: str) -> dict[int, Partitio
     }
 
 
+def leader(address: str, topic: str) -> int:
+    """Return the leader of partition 0 that a node names to its clients."""
+    return partitions(address, topic)[0].leader
+
+
 def quorum(address: str) -> Quorum:
     """Return the quorum's state. Raises AssertionError when the node has no answer now."""
     data = DescribeQuorumRequest.PartitionData(partition_index=0)

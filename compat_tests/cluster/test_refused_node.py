@@ -62,27 +62,22 @@ def test_node_that_a_broker_refuses_hides_it_for_three_seconds(cluster: RefusedC
     refusing, refused = (each for each in cluster.nodes if each != controller)
     topic = create_topic(cluster, 1, leader=refusing)
     address = cluster.addresses[refused]
-    assert leader(address, topic) == refusing
+    assert observation.leader(address, topic) == refusing
     assert disputed(cluster) == dict.fromkeys(cluster.nodes, 0)
 
     cluster.refuse(refused, refusing)
-    wait_until(lambda: leader(address, topic) == -1, 30)
-    hidden_s = observation.seconds_until(lambda: leader(address, topic) == refusing, 60)
+    wait_until(lambda: observation.leader(address, topic) == -1, 30)
+    hidden_s = observation.seconds_until(lambda: observation.leader(address, topic) == refusing, 60)
     watched_until = time.monotonic() + WATCHED_S
     while time.monotonic() < watched_until:
-        assert leader(address, topic) == refusing
-    assert leader(cluster.addresses[controller], topic) == refusing
+        assert observation.leader(address, topic) == refusing
+    assert observation.leader(cluster.addresses[controller], topic) == refusing
     assert disputed(cluster) == {**dict.fromkeys(cluster.nodes, 0), refused: 1}
 
     cluster.accept(refused)
     wait_until(lambda: not disputed(cluster)[refused], 60)
     wait_in_sync(cluster, topic)
     assert hidden_s < HIDDEN_S_MAX
-
-
-def leader(address: str, topic: str) -> int:
-    """Return the leader that a node names to its clients."""
-    return observation.partitions(address, topic)[0].leader
 
 
 def disputed(cluster: RefusedCluster) -> dict[int, int]:

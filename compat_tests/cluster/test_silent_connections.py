@@ -45,25 +45,20 @@ def test_broker_is_back_soon_when_its_connections_are_forgotten(cluster: Proxied
     for producer in producers:
         transact(producer, topic, everywhere)
     cluster.proxy.cut({victim}, set(cluster.nodes) - {victim})
-    observation.seconds_until(lambda: leader(witness, topic) != victim, 60)
+    observation.seconds_until(lambda: observation.leader(witness, topic) != victim, 60)
 
     cluster.proxy.heal_without_resets()
     with ThreadPoolExecutor(COORDINATORS) as pool:
         ends = [pool.submit(transact, each, topic, everywhere) for each in producers]
         unfenced_s = observation.seconds_until(lambda: victim in known_brokers(witness), 60)
         informed_s = observation.seconds_until(
-            lambda: leader(cut_off, topic) == leader(witness, topic), 60
+            lambda: observation.leader(cut_off, topic) == observation.leader(witness, topic), 60
         )
         transactions_s = max(each.result() for each in ends)
     wait_in_sync(cluster, topic)
     wait_in_sync(cluster, everywhere)
     found = unfenced_s, unfenced_s + informed_s, transactions_s
     assert max(found) < FEW_SECONDS, found
-
-
-def leader(address: str, topic: str) -> int:
-    """Return the leader that a node names to its clients."""
-    return observation.partitions(address, topic)[0].leader
 
 
 def transactional_producer(bootstrap: str, number: int) -> Producer:

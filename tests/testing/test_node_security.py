@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from confluent_kafka import KafkaException, Producer
+from confluent_kafka import KafkaException
 from confluent_kafka.admin import (
     AclBinding,
     AclOperation,
@@ -19,6 +19,7 @@ from confluent_kafka.admin import (
 
 from barnabas.config import ConfigError
 from barnabas.testing import Node, Security
+from tests.secured_node import outcome_of_a_write
 
 
 @pytest.fixture(scope="module")
@@ -29,25 +30,17 @@ def node() -> Iterator[Node]:
         yield started
 
 
-def outcome_of_a_write(node: Node, user: str) -> str | None:
-    outcomes: list[str | None] = []
-    producer = Producer({**node.client_config(user), "log_level": "0"})
-    producer.produce("orders", b"x", callback=lambda e, _: outcomes.append(e and e.name()))
-    assert producer.flush(60) == 0
-    return outcomes[0]
-
-
 def test_user_may_do_what_acls_allow(node: Node) -> None:
-    assert outcome_of_a_write(node, "alice") == "TOPIC_AUTHORIZATION_FAILED"
+    assert outcome_of_a_write(node.client_config("alice"), "orders") == "TOPIC_AUTHORIZATION_FAILED"
     acl = AclBinding(
         ResourceType.TOPIC, "orders", ResourcePatternType.LITERAL, "User:alice", "*",
         AclOperation.WRITE, AclPermissionType.ALLOW,
     )  # fmt: skip
     admin = AdminClient(node.client_config())
     admin.create_acls([acl])[acl].result(60)
-    assert outcome_of_a_write(node, "alice") is None
-    assert outcome_of_a_write(node, "bob") == "TOPIC_AUTHORIZATION_FAILED"
-    assert outcome_of_a_write(node, "admin") is None
+    assert outcome_of_a_write(node.client_config("alice"), "orders") is None
+    assert outcome_of_a_write(node.client_config("bob"), "orders") == "TOPIC_AUTHORIZATION_FAILED"
+    assert outcome_of_a_write(node.client_config("admin"), "orders") is None
 
 
 def test_node_that_stopped_comes_back_with_its_users_and_port(node: Node) -> None:

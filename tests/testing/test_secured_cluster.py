@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 import pytest
-from confluent_kafka import KafkaException, Producer
+from confluent_kafka import KafkaException
 from confluent_kafka.admin import (
     AclBinding,
     AclOperation,
@@ -18,6 +18,7 @@ from barnabas.config import ConfigError
 from barnabas.testing import Cluster, Security
 from barnabas.testing.eventually import wait_until
 from barnabas.testing.process import ClusterProcess
+from tests.secured_node import outcome_of_a_write
 
 
 @pytest.fixture(scope="module")
@@ -28,16 +29,10 @@ def cluster() -> Iterator[Cluster]:
         yield started
 
 
-def outcome_of_a_write(settings: dict[str, str]) -> str | None:
-    outcomes: list[str | None] = []
-    producer = Producer({**settings, "acks": "all", "log_level": "0"})
-    producer.produce("orders", b"x", callback=lambda e, _: outcomes.append(e and e.name()))
-    assert producer.flush(60) == 0
-    return outcomes[0]
-
-
 def test_users_may_do_what_acls_allow_on_every_node(cluster: Cluster) -> None:
-    assert outcome_of_a_write(cluster.client_config("alice")) == "TOPIC_AUTHORIZATION_FAILED"
+    assert (
+        outcome_of_a_write(cluster.client_config("alice"), "orders") == "TOPIC_AUTHORIZATION_FAILED"
+    )
     acl = AclBinding(
         ResourceType.TOPIC, "orders", ResourcePatternType.LITERAL, "User:alice", "*",
         AclOperation.WRITE, AclPermissionType.ALLOW,
@@ -46,7 +41,7 @@ def test_users_may_do_what_acls_allow_on_every_node(cluster: Cluster) -> None:
     admin.create_acls([acl])[acl].result(60)
     for node in cluster.nodes.values():
         settings = {**cluster.client_config("alice"), "bootstrap.servers": node.bootstrap}
-        assert outcome_of_a_write(settings) is None
+        assert outcome_of_a_write(settings, "orders") is None
 
 
 def test_settings_name_the_listeners_for_clients_of_all_nodes(cluster: Cluster) -> None:
@@ -68,7 +63,7 @@ def test_killed_leader_comes_back_to_its_port(cluster: Cluster) -> None:
     address = cluster.nodes[leader].bootstrap
     cluster.kill(leader)
     wait_until(lambda: cluster.leader_of("orders", 0) not in (leader, -1))
-    assert outcome_of_a_write(cluster.client_config()) is None
+    assert outcome_of_a_write(cluster.client_config(), "orders") is None
     cluster.restart(leader)
     assert cluster.nodes[leader].bootstrap == address
     cluster.wait_in_sync("orders", 0)
@@ -79,11 +74,11 @@ def test_cluster_of_processes_keeps_its_users_over_a_kill_of_all_nodes() -> None
         settings = cluster.client_config()
         admin = AdminClient(settings)
         admin.create_topics([NewTopic("orders", 1)])["orders"].result(60)
-        assert outcome_of_a_write(settings) is None
+        assert outcome_of_a_write(settings, "orders") is None
         cluster.kill_all()
         cluster.start()
         assert cluster.client_config() == settings
-        assert outcome_of_a_write(settings) is None
+        assert outcome_of_a_write(settings, "orders") is None
 
 
 def test_cluster_without_security_has_plain_settings() -> None:
