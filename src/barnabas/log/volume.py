@@ -108,6 +108,8 @@ class Volume:
         self.deletions = Deletions()
         self.logs: dict[tuple[str, int], VolumeLog] = {}
         self.rolled: set[VolumeLog] = set()  # logs with complete segments that are not synced
+        self._losses = 0  # logs that were loaded and end below their checkpointed offsets
+        self._written_losses = 0  # of these, the ones whose offsets the checkpoints have
         self.mutex = threading.Lock()  # held briefly, as two threads change recovery points
         self._checkpoint_mutex = threading.Lock()  # held while checkpoints are written
         self._lock_fd = -1
@@ -217,6 +219,7 @@ class Volume:
         Logs that are not loaded keep the offsets read at start-up. Raises OSError.
         """
         with self._checkpoint_mutex:
+            losses = self._losses
             for key, log in list(self.logs.items()):
                 if log.is_loaded:
                     self.recovery_points[key] = log.recovery_point
@@ -224,6 +227,21 @@ class Volume:
             self._write(RECOVERY_POINTS, self.recovery_points)
             self._write(HIGH_WATERMARKS, self.high_watermarks)
             self._write_log_starts()
+            self._written_losses = losses
+
+    def note_lost_offsets(self) -> None:
+        """A log was loaded that ends below its checkpointed offsets. May run in a thread."""
+        with self.mutex:
+            self._losses += 1
+
+    def write_lost_offsets(self) -> None:
+        """Write the checkpoints if a loaded log ends below offsets in them. Raises OSError.
+
+        Without this, a start after a kill would take the offsets of lost records for those of the
+        records that replaced them, and serve uncommitted ones.
+        """
+        if self._written_losses != self._losses:
+            self.write_checkpoints()
 
     def write_high_watermarks(self) -> None:
         """Write the high watermarks of all logs, unless nothing changed. Raises OSError."""

@@ -139,23 +139,28 @@ class SimLog:
             self.truncate_fully_and_start_at(offset)
         else:
             self.batches = [each for each in self.batches if each[0].base_offset < offset]
-            self.high_watermark = min(self.high_watermark, offset)
-            self.log_start_offset = min(self.log_start_offset, offset)
             self._drop_epochs(offset)
-            self._cut(offset)
+            self._cut(offset, min(self.log_start_offset, offset), min(self.high_watermark, offset))
 
     def truncate_fully_and_start_at(self, offset: int) -> None:
         """Remove all records; the next one gets `offset`."""
         self.batches.clear()
         self.epochs = {}
-        self._first = self.log_start_offset = self.high_watermark = offset
-        self._cut(offset)
+        self._first = offset
+        self._cut(offset, offset, offset)
 
-    def _cut(self, offset: int) -> None:
+    def _cut(self, offset: int, log_start: int, high_watermark: int) -> None:
+        """End the log at `offset`; checkpoint offsets that move back, as `PartitionLog`."""
         self.log_end_offset = offset
         self._written_epochs = self.epochs
-        if self.synced_end > offset:
-            self.synced_end = offset
+        moved_back = (
+            self.synced_end > offset
+            or self.log_start_offset > log_start
+            or self.high_watermark > high_watermark
+        )
+        self.synced_end = min(self.synced_end, offset)
+        self.log_start_offset, self.high_watermark = log_start, high_watermark
+        if moved_back:
             self.checkpoint()
 
     def _drop_epochs(self, offset: int) -> None:
@@ -201,3 +206,5 @@ class SimLog:
         self.log_start_offset = min(max(log_start, self._first), end)
         self.high_watermark = min(max(high_watermark, self.log_start_offset), end)
         self._start_epochs_at(self.log_start_offset)
+        if end < max(high_watermark, log_start):
+            self.checkpoint()  # before the next append, as `LogManager`

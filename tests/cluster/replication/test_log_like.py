@@ -172,6 +172,7 @@ class LogLikeMachine(RuleBasedStateMachine):
             log_start_offset=volume.log_starts.get(KEY, 0),
         )
         self.disk.load(recover=True)
+        volume.write_lost_offsets()  # as `LogManager`
 
     @invariant()
     def are_equal(self) -> None:

@@ -18,7 +18,7 @@ from barnabas.log import (
 )
 from barnabas.log.checkpoints import MetaProperties
 from barnabas.protocol.types import Uuid
-from barnabas.testing.batches import NOW_MS
+from barnabas.testing.batches import NOW_MS, batch
 from tests.log.logs import TOPIC_ID, append, open_volume, read_values
 
 SMALL = LogConfig(segment_bytes=400, index_interval_bytes=100, file_delete_delay_ms=1000)
@@ -31,7 +31,7 @@ def path(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> Path:
     return tmp_path / "data"
 
 
-def start(*paths: Path, files: FileCache | None = None) -> LogManager:
+def start(*paths: Path, files: FileCache | None = None, recovered: bool = True) -> LogManager:
     cache = FileCache(50) if files is None else files
     volumes = [Volume(path, cache) for path in paths]
     for volume in volumes:
@@ -39,7 +39,8 @@ def start(*paths: Path, files: FileCache | None = None) -> LogManager:
         volume.load_checkpoints()
     manager = LogManager(volumes, volumes[0], SMALL)
     manager.open()
-    manager.recover()
+    if recovered:
+        manager.recover()
     return manager
 
 
@@ -172,6 +173,52 @@ def test_damaged_checkpoint_is_logged_and_all_batches_are_checked(path, caplog, 
     manager = start(path)
     assert f"ignoring damaged checkpoint file={path / name}" in caplog.text
     assert manager.get("t", 0).log_end_offset == 20
+    manager.close(clean=False)
+
+
+@pytest.mark.parametrize("is_recovered_by_use", [False, True])
+def test_kill_after_a_power_loss_commits_no_record_that_replaced_a_lost_one(
+    path, is_recovered_by_use
+) -> None:
+    """The high watermark's checkpoint is above the log end until it is written again."""
+    manager = start(path)
+    fill(manager)
+    log = manager.get("t", 0)
+    log.advance_log_start(19)
+    manager.checkpoint()
+    segments = log.segments
+    assert len(segments) > 1
+    manager.close(clean=False)
+    for segment in segments[1:]:  # the power was lost before they were synced
+        Path(segment.path).unlink()
+    (path / "recovery-point-offset-checkpoint").unlink()
+
+    manager = start(path, recovered=not is_recovered_by_use)
+    log = manager.get("t", 0)
+    end = log.log_end_offset
+    assert end == log.high_watermark == log.log_start_offset < 19
+    for number in range(20):  # by a leader of an unclean election; not committed yet
+        log.append_as_leader(batch(b"%d" % number), leader_epoch=1, now_ms=NOW_MS)
+    manager.close(clean=False)
+
+    manager = start(path)
+    log = manager.get("t", 0)
+    assert (log.log_start_offset, log.high_watermark) == (end, end)
+    manager.close(clean=False)
+
+
+def test_truncation_below_the_high_watermark_is_checkpointed_before_an_append(path) -> None:
+    manager = start(path)
+    fill(manager)
+    manager.checkpoint()
+    log = manager.get("t", 0)
+    log.truncate_to(7)  # the leader of an unclean election has other records there
+    for number in range(20):
+        log.append_as_leader(batch(b"%d" % number), leader_epoch=1, now_ms=NOW_MS)
+    manager.close(clean=False)
+
+    manager = start(path)
+    assert manager.get("t", 0).high_watermark == 7
     manager.close(clean=False)
 
 

@@ -134,6 +134,11 @@ class LogManager:
             return
         started = time.monotonic()
         self._in_threads(volumes, _recover)
+        for volume in volumes:
+            try:
+                volume.write_lost_offsets()
+            except OSError as error:
+                volume.refused(error)
         logger.info(
             "recovered directories=%s logs=%d ms=%.0f",
             ",".join(str(volume.path) for volume in volumes),
@@ -185,8 +190,14 @@ class LogManager:
         Raises KafkaError KAFKA_STORAGE_ERROR or CORRUPT_MESSAGE when it cannot be read.
         """
         log = self._logs.get((topic, partition))
-        if log is not None and not log.is_loaded:
+        if log is None:
+            return None
+        if not log.is_loaded:
             log.load(recover=not log.volume.was_clean)
+        try:
+            log.volume.write_lost_offsets()
+        except OSError as error:
+            raise log.volume.refused(error) from error
         return log
 
     def create(
@@ -209,6 +220,7 @@ class LogManager:
                 # LONG_MAX: any gap between segments is a result of compaction, not damage.
                 self._add_existing(log, first_dirty_offset=LONG_MAX)
                 log.load(recover=True)
+                volume.write_lost_offsets()
                 return log
             volume.clear_checkpoints((topic, partition))
         except OSError as error:

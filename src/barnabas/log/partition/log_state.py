@@ -122,7 +122,13 @@ class LogState:
         self.first_dirty_offset = first_dirty_offset
 
     def finish_loading(self, epochs: LeaderEpochs, log_end_offset: int) -> None:
-        """Set the log end that the files have, and bound the checkpointed offsets by the files."""
+        """Set the log end that the files have, and bound the checkpointed offsets by the files.
+
+        After a power loss the log may end below them. The directory's checkpoints must be written
+        before the next append then: a start after a kill would take the offsets of lost records for
+        those of the records that replaced them.
+        """
+        checkpointed = self._checkpointed_offsets()
         first = self.segments[0].base_offset
         if log_end_offset < first:
             raise self.fail(f"the log ends at {log_end_offset}, before its first segment {first}")
@@ -133,6 +139,8 @@ class LogState:
         epochs.truncate_start(self.log_start_offset)
         self.high_watermark = min(max(self.high_watermark, self.log_start_offset), log_end_offset)
         self.recovery_point = min(max(self.recovery_point, first), log_end_offset)
+        if self._is_below(checkpointed):
+            self.volume.note_lost_offsets()
 
     def replace_producers(self, producers: ProducerState) -> None:
         """Use a producer state that was rebuilt from snapshots and batches."""
@@ -168,26 +176,38 @@ class LogState:
         self.producers.advance_log_start(offset)
 
     def cut_log_end(self, offset: int) -> bool:
-        """Records from `offset` on were removed. Return True when the recovery point moved back."""
+        """Records from `offset` on were removed. Return True when a checkpointed offset moved back.
+
+        The checkpoints must be written before the next append then.
+        """
         if offset > self.log_end_offset:
             raise self.fail(f"truncation moves the log end forward to {offset}")
+        checkpointed = self._checkpointed_offsets()
         self.log_end_offset = offset
         self.high_watermark = min(self.high_watermark, offset)
         self.log_start_offset = min(self.log_start_offset, offset)
         with self.volume.mutex:
             self.cuts += 1
-            is_lowered = self.recovery_point > offset
             self.recovery_point = min(self.recovery_point, offset)
         self.epochs.truncate_end(offset)
-        return is_lowered
+        return self._is_below(checkpointed)
 
     def restart_at(self, offset: int) -> bool:
         """All records were removed; the next one gets `offset`. Return as `cut_log_end`."""
+        checkpointed = self._checkpointed_offsets()
         self.epochs.clear()
         self.producers = ProducerState(offset)
         self.log_end_offset = max(self.log_end_offset, offset)
         self.log_start_offset = self.high_watermark = offset
-        return self.cut_log_end(offset)
+        self.cut_log_end(offset)
+        return self._is_below(checkpointed)
+
+    def _checkpointed_offsets(self) -> tuple[int, int, int]:
+        return self.recovery_point, self.high_watermark, self.log_start_offset
+
+    def _is_below(self, earlier: tuple[int, int, int]) -> bool:
+        pairs = zip(self._checkpointed_offsets(), earlier, strict=True)
+        return any(now < before for now, before in pairs)
 
     def advance_recovery_point(self, offset: int, *, cuts: int, name_changes: int) -> None:
         """Records below `offset` are durable, unless the log end moved back since `cuts`.

@@ -30,7 +30,7 @@ def truncate_to(log: "PartitionLog", offset: int) -> None:
     found = segment.find(offset)
     if found is not None:
         segment.truncate(found[0], offset - 1)
-    _finish(log, recovery_point_moved=log.cut_log_end(offset))
+    _finish(log, moved_back=log.cut_log_end(offset))
     producer_loading.read(log)
 
 
@@ -39,7 +39,7 @@ def start_at(log: "PartitionLog", offset: int) -> None:
     remove_now(log.directory, log.replace_segments(0, len(log.segments), []))
     producer_loading.remove_snapshots(log.directory)
     rolling.new_segment(log, offset, 0)
-    _finish(log, recovery_point_moved=log.restart_at(offset))
+    _finish(log, moved_back=log.restart_at(offset))
 
 
 def remove_unused_epoch(log: "PartitionLog") -> None:
@@ -51,9 +51,9 @@ def remove_unused_epoch(log: "PartitionLog") -> None:
     rolling.write_epochs(log)
 
 
-def _finish(log: "PartitionLog", *, recovery_point_moved: bool) -> None:
+def _finish(log: "PartitionLog", *, moved_back: bool) -> None:
     rolling.write_epochs(log)
-    if recovery_point_moved:
+    if moved_back:
         # Otherwise a start after a kill would take records appended here for synced ones
-        # (`LogManager.truncateTo`).
+        # (`LogManager.truncateTo`), or for committed ones (Kafka leaves that to its interval).
         log.volume.write_checkpoints()

@@ -218,8 +218,8 @@ class SimPartitionLog(SimLog):
             if aborted is not None:
                 self.aborted.append(aborted)
 
-    def _cut(self, offset: int) -> None:
-        super()._cut(offset)
+    def _cut(self, offset: int, log_start: int, high_watermark: int) -> None:
+        super()._cut(offset, log_start, high_watermark)
         self._read_producers()
 
     def _read_producers(self) -> None:
