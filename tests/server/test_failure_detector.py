@@ -9,6 +9,8 @@ import pytest
 import trio
 import trio.testing
 
+from barnabas.clock import Clock
+from barnabas.cluster.controller import failure_evidence
 from barnabas.cluster.controller.sessions import SessionKey
 from barnabas.cluster.metadata.delta import MetadataDelta
 from barnabas.cluster.metadata.image import Endpoint, MetadataImage
@@ -72,7 +74,18 @@ class Broker:
         self.reset()
 
 
-def observe(scenario: Callable[[Broker, FailureDetector], Awaitable[None]]) -> list[int]:
+class SkippingClock:
+    """The clock of the machine; a test may skip time."""
+
+    def __init__(self) -> None:
+        self.skipped_ms = 0
+        machine = system_clock()
+        self.clock = Clock(machine.wall_ms, lambda: machine.monotonic_ms() + self.skipped_ms)
+
+
+def observe(
+    scenario: Callable[[Broker, FailureDetector], Awaitable[None]], clock: Clock | None = None
+) -> list[int]:
     """Return the brokers that the detector reports during a scenario."""
     broker = Broker()
 
@@ -80,7 +93,7 @@ def observe(scenario: Callable[[Broker, FailureDetector], Awaitable[None]]) -> l
         detector = FailureDetector(
             1,
             "PLAINTEXT",
-            clock=system_clock(),
+            clock=clock or system_clock(),
             report=broker.report,
         )
         async with trio.open_nursery() as nursery:
@@ -187,6 +200,33 @@ def test_reachable_image_shows_an_ended_broker_as_fenced() -> None:
 
     observe(scenario)
     assert seen == [True, True]
+
+
+def test_detector_disputes_what_the_controller_does_not_confirm(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The controller had time to fence a broker that refuses this node, and reaches it."""
+    monkeypatch.setattr(failure_evidence, "_UNCONFIRMED_MS", 600_000)
+    skipping, seen = SkippingClock(), list[tuple[frozenset[int], bool]]()
+
+    async def scenario(broker: Broker, detector: FailureDetector) -> None:
+        image = broker.image()
+
+        def look() -> None:
+            seen.append((detector.disputed(), detector.reachable(image).brokers[2].fenced))
+
+        look()
+        await broker.kill()
+        await broker.wait_reported()
+        look()
+        skipping.skipped_ms = 600_001
+        look()
+        detector.follow(broker.image(fenced=True))
+        look()
+
+    observe(scenario, skipping.clock)
+    nothing: frozenset[int] = frozenset()
+    assert seen == [(nothing, False), (nothing, True), ({2}, False), (nothing, False)]
 
 
 def test_settle_returns_at_once_while_all_brokers_are_connected() -> None:

@@ -11,6 +11,7 @@ import trio.testing
 from barnabas.cluster.metadata.image import Endpoint
 from barnabas.cluster.quorum.voters import LeaderAddress
 from barnabas.protocol.errors import ErrorCode, KafkaError
+from barnabas.protocol.framing import parse_request_header
 from barnabas.protocol.messages.allocate_producer_ids import (
     AllocateProducerIdsRequest,
     AllocateProducerIdsResponse,
@@ -29,7 +30,7 @@ from barnabas.server.api.handlers.admin.forwarding_handler import forward
 from barnabas.server.controller_channel import remote_controller
 from barnabas.server.controller_channel.quorum_channel import QuorumControllerChannel
 from barnabas.testing import Node
-from tests.client.harness import FakeBroker
+from tests.client.harness import FakeBroker, Handler, eventually
 
 THIS_NODE, CONTROLLER = 2, 1
 
@@ -80,7 +81,7 @@ def run(
             THIS_NODE,
             local or NoController(),
             quorum.leader_address,
-            request_timeout_s=5.0,
+            request_timeout_s=30.0,
             timeout_s=timeout_s,
         )
         with trio.fail_after(30):
@@ -320,7 +321,64 @@ def test_channel_leaves_a_connection_on_which_no_heartbeat_is_answered(
                     break
             assert broker.connections == 2
             assert channel.silences == 1
+            quorum.leader = None
+            channel.follow_leader()
+            assert channel.silences == 1  # the count of a metric, which never falls
             nursery.cancel_scope.cancel()
 
     run(quorum, test)
     assert "the controller does not answer, connecting again address=127.0.0.1" in caplog.text
+
+
+class SlowController(FakeBroker):
+    """A controller that answers CreateTopics once `is_created` is set."""
+
+    def __init__(self, handler: Handler) -> None:
+        super().__init__(handler)
+        self.asked_to_create = 0
+        self.is_created = trio.Event()
+
+    async def _answer(self, stream: trio.abc.Stream, frame: bytes) -> bool:
+        header, _ = parse_request_header(frame)
+        if header.api_key == CreateTopicsRequest.API_KEY:
+            self.asked_to_create += 1
+            await self.is_created.wait()
+        return await super()._answer(stream, frame)
+
+
+def test_request_that_waits_is_answered_on_the_connection_that_the_channel_has_left(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Sent again, a CreateTopics may find its own topic. Further requests do not wait for it."""
+    monkeypatch.setattr(remote_controller, "SILENT_S", 0.3)
+    created: list[CreateTopicsResponse] = []
+
+    def answer(request: Any, _version: int) -> Any:
+        if isinstance(request, CreateTopicsRequest):
+            return CreateTopicsResponse()
+        if isinstance(request, AllocateProducerIdsRequest):
+            return AllocateProducerIdsResponse()
+        return None
+
+    broker, quorum = SlowController(answer), Quorum(None)
+
+    async def test(channel: QuorumControllerChannel) -> None:
+        async def create_slowly() -> None:
+            created.append(await channel.send(create("slow"), CreateTopicsResponse))
+
+        async with trio.open_nursery() as nursery:
+            address = await nursery.start(broker.serve)
+            quorum.leader = leader_at(address.port)
+            nursery.start_soon(create_slowly)
+            await eventually(lambda: broker.asked_to_create == 1)
+            while not channel.silences:
+                with trio.move_on_after(0.1):
+                    await channel.send(BrokerHeartbeatRequest(), BrokerHeartbeatResponse)
+            await channel.send(AllocateProducerIdsRequest(), AllocateProducerIdsResponse)
+            assert created == []
+            broker.is_created.set()
+            await eventually(lambda: bool(created))
+            assert broker.asked_to_create == 1
+            nursery.cancel_scope.cancel()
+
+    run(quorum, test)
