@@ -2,6 +2,8 @@
 #   make run      a node on 127.0.0.1:9092 with its data in ./data
 #   make help     this list
 #   make test     lint, types, import directions and the tests in tests/, the last two at once
+#   make unit     the tests in tests/ alone (ARGS="-k name")
+#   make lint     style and types: make style (ruff), make types (pyright, import-linter)
 #   make compat   real clients, Kafka's Java tools and Spark against a node (SIZE_MB=50)
 #                 (COMPAT_TESTS=compat_tests/cluster for a part of it)
 #   make compat-stalls   the same while its processes are paused at random, as on a busy machine
@@ -11,6 +13,7 @@
 #                 make compat-franz: those of franz-go alone
 #   make compat-rust   build Rust's client of schema registries, and run its test (2 minutes)
 #   make bench    measurements, compared with Apache Kafka when Java and Maven are installed
+#   make sim      seeds of the simulated cluster (SECONDS=60), or one seed with its log (SEED=n)
 #   make sim-mistakes   search for the planted mistakes of the cluster; make sim-coverage
 #   make ladder-short   faults of three nodes under load, each once (minutes)
 #   make ladder   the same repeatedly, beside three Apache Kafka nodes (SECONDS=3600)
@@ -18,6 +21,7 @@
 #   make soak-cluster   the ladder's steps shuffled on one cluster (SECONDS=600 SEED=n)
 #   make ladder-partitions   10,000 partitions on three nodes, one of which is killed
 #   make bench-nodes   `serve --nodes 2` beside one Apache Kafka, fifty producers
+#   make bench-security   TLS, logins and ACLs beside Apache Kafka (ARGS="--rounds 3")
 #   make bench-pipeline   jobs beside Kafka Streams and Java's Connect (ARGS="--rounds 3")
 #   make bench-state   ways to keep state by key in Spark (ARGS="--keys 100000 --ways native buckets-256")
 #   make bench-scale   how cost grows with partitions, connections and bytes (20 GB of disk)
@@ -36,6 +40,8 @@
 #   make registry-soak   three registries killed under load, and simulated instances (SEEDS=10000)
 #   make bench-registry  measurements of the schema registry
 #   make fuzz     damaged bytes sent to codecs, batches, decompressors and a node (SECONDS=60)
+#   make downloads   fetch what `make compat` needs beside small Python packages
+#   make clean    remove .venv, .cache and the caches of tools
 
 BIN := .venv/bin
 RUNTIME := .venv/.installed
@@ -73,18 +79,19 @@ COMPAT_WORKERS ?= 4
 
 .PHONY: help run test lint style types unit downloads compat compat-stalls compat-kafka compat-rust \
   compat-suites compat-franz bench \
-  bench-pipeline bench-state bench-scale docs fuzz soak sim \
+  bench-pipeline bench-security bench-state bench-scale docs fuzz soak sim \
   sim-mistakes sim-coverage \
   registry-soak bench-registry connect-oracle streams-parity ladder ladder-short ladder-partitions bench-nodes \
-  ladder-mistakes soak-cluster soak-jdbc soak-lake compat-delta compat-iceberg compat-growth clean
+  ladder-mistakes soak-cluster soak-jdbc soak-lake compat-delta compat-iceberg compat-growth \
+  soak-pipelines clean
 
 run: $(RUNTIME)
 	$(BIN)/barnabas serve --data ./data --listen 127.0.0.1:9092 $(ARGS)
 
-# Types need one core for a minute, so they are checked while the tests run.
 help:
 	@sed -n 's/^#   \{0,1\}//p' $(firstword $(MAKEFILE_LIST))
 
+# Types need one core for a minute, so they are checked while the tests run.
 test: style
 	$(MAKE) --no-print-directory --output-sync=line -j2 types unit
 
@@ -131,6 +138,9 @@ bench: $(DEV) $(JARS)
 
 bench-pipeline: $(DEV) $(SPARK) $(JARS) $(JDBC_SINK)
 	$(BIN)/python -m bench.pipeline $(ARGS)
+
+bench-security: $(DEV) $(JARS)
+	$(BIN)/python -m bench.security $(ARGS)
 
 bench-state: $(DEV) $(SPARK)
 	$(BIN)/python -m bench.stream_state $(ARGS)

@@ -91,6 +91,16 @@ def identifiers_of_module(module: Path) -> set[str]:
     return found
 
 
+def test_help_of_make_shows_every_target() -> None:
+    text = (ROOT / "Makefile").read_text()
+    phony = re.search(r"^\.PHONY:((?:.*\\\n)*.*)", text, re.MULTILINE)
+    assert phony is not None
+    targets = set(re.findall(r"^([a-z-]+):", text, re.MULTILINE))
+    assert set(phony[1].replace("\\", "").split()) == targets
+    help_lines = "\n".join(re.findall(r"^#  .*", text, re.MULTILINE))
+    assert set(re.findall(r"\bmake ([a-z-]+)", help_lines)) == targets
+
+
 def test_page_of_messages_is_current() -> None:
     """When it fails: `make docs`."""
     current = "\n".join(messages_page.page(list(tree_texts(rooms=("src/barnabas",))))) + "\n"
