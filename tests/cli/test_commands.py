@@ -288,8 +288,8 @@ def test_missing_server_is_reported_within_seconds(barnabas: Barnabas) -> None:
         silent.bind(("127.0.0.1", 0))  # and never listens
         address = f"127.0.0.1:{silent.getsockname()[1]}"
         started = time.monotonic()
-        done = barnabas("topic", "list", "--bootstrap", address)
-        assert (done.code, time.monotonic() - started < 10) == (3, True)
+        done = barnabas("topic", "list", "--bootstrap", address, "--timeout", "600")
+        assert (done.code, time.monotonic() - started < 60) == (3, True)
     assert f"no Kafka server answers at {address} (Connection refused)" in done.err
 
 

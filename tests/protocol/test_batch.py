@@ -262,7 +262,7 @@ def test_read_records_with_an_endless_varint_fails_in_linear_time() -> None:
     started = time.process_time()
     with pytest.raises(InvalidRecords, match="ten bytes"):
         read_records(batch, 0, read_header(batch))
-    assert time.process_time() - started < 0.5
+    assert time.process_time() - started < 10  # some milliseconds; in quadratic time, minutes
 
 
 def test_read_header_of_a_legacy_message_raises_unsupported_magic() -> None:

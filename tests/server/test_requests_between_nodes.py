@@ -221,7 +221,7 @@ def test_admin_request_survives_the_end_of_the_controller(tmp_path: Path) -> Non
             started = trio.current_time()
             answer = await connection.ask(create, CreateTopicsResponse)
             assert [each.error_code for each in answer.topics] == [0]
-            assert trio.current_time() - started < 10
+            assert trio.current_time() - started < 25  # controller.socket.timeout.ms is 30 s
             nursery.cancel_scope.cancel()
 
     with_nodes(tmp_path, test)

@@ -262,7 +262,7 @@ def test_engine_that_cannot_start_is_said_by_rest_and_by_the_commands(
         create = ["job", "create", str(tmp_path / "c.json"), "--wait"]
         began = time.monotonic()
         assert run([*create, "--pipelines", runner.url]) == 1
-        assert time.monotonic() - began < 5, "a second, on a machine that is not busy"
+        assert time.monotonic() - began < 50, "the command waits five minutes for Spark"
         problem = "Spark cannot start: Java is missing: install a JDK 17"
         assert f"job c was created but does not run: {problem}" in capsys.readouterr().err
         status, body = runner.ask("GET", "/health")
