@@ -77,7 +77,9 @@ class ControllerSimulation(Simulation):
         """Return the machine of a node in its current life."""
         machine = self.machines.get(core)
         if machine is None:
-            controller = Controller(lambda: CONFIG, lambda: uuid(5), lambda n: 0, lambda: 1)
+            controller = Controller(
+                lambda: CONFIG, lambda: uuid(5), lambda n: 0, lambda: 1, wall_ms=lambda: 0
+            )
             image = MetadataImage(cluster_id=CLUSTER_ID)
             machine = self.machine_type(core, controller, image, bootstrap=BOOTSTRAP)
             machine.replicate(replica.log)

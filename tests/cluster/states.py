@@ -38,6 +38,7 @@ class Cluster:
         given = {key.replace("_", "."): value for key, value in overrides.items()}
         self.config = NodeConfig.load(None, given)
         self.kraft_version = 1
+        self.wall_ms = 0
         self._ids = 1000
         self.controller = Controller(
             lambda: self.config,
@@ -45,6 +46,7 @@ class Cluster:
             lambda below: 0,
             lambda: self.kraft_version,
             MetadataImage(cluster_id=CLUSTER_ID, controller_id=1),
+            wall_ms=lambda: self.wall_ms,
         )
         self.deltas: list[MetadataDelta] = []
         level = FeatureLevelRecord(name=METADATA_VERSION, feature_level=METADATA_VERSION_LATEST)

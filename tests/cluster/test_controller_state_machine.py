@@ -76,7 +76,11 @@ def machine_of(size: int = 1, **options: Any) -> ControllerStateMachine:
     ids = iter(range(1000, 2000))
     controller_type = options.pop("controller_type", Controller)
     controller = controller_type(
-        lambda: config, lambda: uuid(next(ids)), lambda below: 0, lambda: core.kraft_version
+        lambda: config,
+        lambda: uuid(next(ids)),
+        lambda below: 0,
+        lambda: core.kraft_version,
+        wall_ms=lambda: 0,
     )
     image = MetadataImage(cluster_id=CLUSTER_ID)
     options.setdefault("bootstrap", BOOTSTRAP)

@@ -13,7 +13,7 @@ import attrs
 import pytest
 
 import barnabas.server.api.handlers as handlers
-from barnabas.cluster.controller.controller import ControllerRequest
+from barnabas.cluster.controller.controller_requests import ControllerRequest
 from barnabas.cluster.metadata.acls import (
     CLUSTER_NAME,
     Acl,

@@ -9,7 +9,7 @@ from typing import Any, get_args
 import pytest
 import trio
 
-from barnabas.cluster.controller.controller import ControllerRequest
+from barnabas.cluster.controller.controller_requests import ControllerRequest
 from barnabas.cluster.metadata.feature_levels import SUPPORTED
 from barnabas.cluster.metadata.image import RESOURCE_BROKER, RESOURCE_TOPIC
 from barnabas.protocol.apis import API

@@ -8,7 +8,7 @@ to Kafka's `*ControlManager` classes.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import attrs
 
@@ -20,17 +20,18 @@ from barnabas.cluster.controller import (
     isr_changes,
     leader_elections,
     partition_alteration,
+    producer_id_changes,
     reassignment_changes,
     registration_changes,
     topic_changes,
 )
 from barnabas.cluster.controller.broker_heartbeats import BrokerHeartbeats
+from barnabas.cluster.controller.controller_requests import ControllerRequest, TokenOperation
 from barnabas.cluster.controller.operation_result import Context, ControllerResult
 from barnabas.cluster.controller.sessions import BrokerSessions, SessionKey
 from barnabas.cluster.metadata.feature_levels import ELIGIBLE_LEADER_REPLICAS_VERSION
 from barnabas.cluster.metadata.image import MetadataImage
 from barnabas.config import NodeConfig
-from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.allocate_producer_ids import (
     AllocateProducerIdsRequest,
     AllocateProducerIdsResponse,
@@ -94,40 +95,18 @@ from barnabas.protocol.messages.update_features import (
     UpdateFeaturesResponse,
 )
 from barnabas.protocol.messages_base import Message
-from barnabas.protocol.records.metadata_records import FeatureLevelRecord, ProducerIdsRecord
+from barnabas.protocol.records.metadata_records import FeatureLevelRecord
 from barnabas.protocol.types import Uuid
 
 MAX_CHANGES_PER_RUN: Final = 500
 """How many partitions one run changes; the loop serves other requests before the next run."""
+MAX_TOKENS_PER_RUN: Final = 1000
+"""How many expired tokens one run removes, as in Kafka."""
+
+if TYPE_CHECKING:
+    from barnabas.cluster.metadata.delegation_tokens import TokenProofs
 
 T = TypeVar("T")
-
-# org.apache.kafka.server.common.ProducerIdsBlock
-PRODUCER_ID_BLOCK_SIZE = 1000
-
-
-ControllerRequest = (
-    CreateTopicsRequest
-    | DeleteTopicsRequest
-    | CreatePartitionsRequest
-    | AlterPartitionReassignmentsRequest
-    | ListPartitionReassignmentsRequest
-    | ElectLeadersRequest
-    | AlterConfigsRequest
-    | IncrementalAlterConfigsRequest
-    | UpdateFeaturesRequest
-    | ControllerRegistrationRequest
-    | BrokerRegistrationRequest
-    | BrokerHeartbeatRequest
-    | AssignReplicasToDirsRequest
-    | AllocateProducerIdsRequest
-    | AlterPartitionRequest
-    | UnregisterBrokerRequest
-    | AlterUserScramCredentialsRequest
-    | AlterClientQuotasRequest
-    | CreateAclsRequest
-    | DeleteAclsRequest
-)
 
 
 @attrs.frozen(slots=True)
@@ -144,8 +123,8 @@ class Controller:
 
     `config` returns the node's current configuration, `new_id` a new topic id, `random(n)` a number
     below n, and `kraft_version` the quorum's. `next_offset` is the offset of the next record, and
-    `now_ms` the time of the operation. `local_broker` is the broker in the same process, if there
-    is one.
+    `now_ms` the time of the operation; `wall_ms` returns milliseconds since the epoch.
+    `local_broker` is the broker in the same process, if there is one.
 
     The log does not contain `heartbeats`, `sessions`, and the brokers whose change of state
     concerns more partitions than one run changes: `fencing` is the one that is being fenced,
@@ -156,6 +135,7 @@ class Controller:
     new_id: Callable[[], Uuid]
     random: Callable[[int], int]
     kraft_version: Callable[[], int]
+    wall_ms: Callable[[], int] = attrs.field(kw_only=True)
     image: MetadataImage = attrs.field(factory=MetadataImage)
     next_offset: int = 0
     now_ms: int = 0
@@ -165,6 +145,7 @@ class Controller:
     unfinished: dict[SessionKey, None] = attrs.field(factory=dict[SessionKey, None])
     fencing: SessionKey | None = None
     ending: set[SessionKey] = attrs.field(factory=set[SessionKey])
+    _token_proofs: "TokenProofs | None" = attrs.field(default=None, init=False)
 
     def handle(self, request: ControllerRequest, version: int) -> ControllerResult[Any]:
         """Decide an operation; `version` is the version of its request. Raises KafkaError."""
@@ -255,6 +236,25 @@ class Controller:
         from barnabas.cluster.controller import acl_changes
 
         return acl_changes.delete_acls(self._context(), request)
+
+    def change_token(self, operation: TokenOperation, version: int) -> ControllerResult[Message]:
+        """Create, renew or expire a delegation token."""
+        from barnabas.cluster.controller import token_changes  # few clusters have tokens
+
+        self._token_proofs = proofs = self._token_proofs or token_changes.TokenProofs()
+        return token_changes.change_token(
+            self._context(), proofs, operation, version, self.wall_ms()
+        )
+
+    def remove_expired_tokens(self) -> ControllerResult[None]:
+        """Remove delegation tokens that have expired, MAX_TOKENS_PER_RUN at a time."""
+        if not self.image.tokens:
+            return ControllerResult([], None)
+        from barnabas.cluster.controller import token_changes
+
+        now_ms = self.wall_ms()
+        records = token_changes.expired_tokens(self._context(), now_ms, MAX_TOKENS_PER_RUN)
+        return ControllerResult(records, None, is_atomic=False)
 
     # Features
 
@@ -436,19 +436,7 @@ class Controller:
         self, request: AllocateProducerIdsRequest
     ) -> ControllerResult[AllocateProducerIdsResponse]:
         """Allocate the next block of producer ids to a broker (KIP-730)."""
-        directory_changes.registered_broker(self.image, request.broker_id, request.broker_epoch)
-        first = self.image.next_producer_id
-        if first > (1 << 63) - 1 - PRODUCER_ID_BLOCK_SIZE:
-            raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "All producer ids are used up")
-        record = ProducerIdsRecord(
-            broker_id=request.broker_id,
-            broker_epoch=request.broker_epoch,
-            next_producer_id=first + PRODUCER_ID_BLOCK_SIZE,
-        )
-        response = AllocateProducerIdsResponse(
-            producer_id_start=first, producer_id_len=PRODUCER_ID_BLOCK_SIZE
-        )
-        return ControllerResult([record], response)
+        return producer_id_changes.allocate_producer_ids(self.image, request)
 
     def _context(self) -> Context:
         keys = self.ending if self.fencing is None else self.ending | {self.fencing}
@@ -496,4 +484,5 @@ _OPERATIONS: dict[
     ),
     CreateAclsRequest: lambda controller, request, _: controller.create_acls(request),
     DeleteAclsRequest: lambda controller, request, _: controller.delete_acls(request),
+    TokenOperation: Controller.change_token,
 }

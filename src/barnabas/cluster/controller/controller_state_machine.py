@@ -12,7 +12,8 @@ from typing import Any, Final
 
 import attrs
 
-from barnabas.cluster.controller.controller import Controller, ControllerRequest
+from barnabas.cluster.controller.controller import Controller
+from barnabas.cluster.controller.controller_requests import ControllerRequest
 from barnabas.cluster.controller.controller_tasks import ControllerTasks
 from barnabas.cluster.controller.election_counts import ElectionCounts
 from barnabas.cluster.controller.operation_result import ControllerResult, check_record_count

@@ -5,6 +5,7 @@
     write a NoOp record       metadata.max.idle.interval.ms
     balance leaders           leader.imbalance.check.interval.seconds
     elect leaders uncleanly   unclean.leader.election.interval.ms
+    remove expired tokens     delegation.token.expiry.check.interval.ms
 
 Each run returns records, as an operation does.
 """
@@ -33,6 +34,7 @@ class Task(enum.Enum):
     WRITE_NO_OP = "write NoOp record"
     BALANCE_LEADERS = "balance leaders"
     ELECT_UNCLEANLY = "elect leaders uncleanly"
+    REMOVE_TOKENS = "remove expired delegation tokens"
 
 
 class ControllerTasks:
@@ -54,6 +56,7 @@ class ControllerTasks:
                 Task.WRITE_NO_OP: config.get_int("metadata.max.idle.interval.ms"),
                 Task.BALANCE_LEADERS: _balance_period_ms(config),
                 Task.ELECT_UNCLEANLY: config.get_int("unclean.leader.election.interval.ms"),
+                Task.REMOVE_TOKENS: config.get_int("delegation.token.expiry.check.interval.ms"),
             }
         )
         self._timer.start(now_ms)
@@ -77,6 +80,8 @@ class ControllerTasks:
             return self._write_no_op()
         if due.name is Task.FINISH_CHANGES:
             return self._finish_changes(now_ms)
+        if due.name is Task.REMOVE_TOKENS:
+            return self._remove_tokens(now_ms)
         controller = self._controller
         is_balance = due.name is Task.BALANCE_LEADERS
         elect = controller.balance_leaders if is_balance else controller.elect_uncleanly
@@ -113,6 +118,13 @@ class ControllerTasks:
         result = self._controller.finish_changes()
         if self._controller.unfinished:
             self._timer.run_at_once(Task.FINISH_CHANGES, now_ms)
+        return result
+
+    def _remove_tokens(self, now_ms: int) -> ControllerResult[None]:
+        """Remove expired tokens, and run again at once where there may be more."""
+        result = self._controller.remove_expired_tokens()
+        if result.records:
+            self._timer.run_at_once(Task.REMOVE_TOKENS, now_ms)
         return result
 
     def _fence_stale_broker(self, late_ms: int, now_ms: int) -> ControllerResult[None]:

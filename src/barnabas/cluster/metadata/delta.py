@@ -30,6 +30,7 @@ from barnabas.protocol.types import Uuid
 
 if TYPE_CHECKING:
     from barnabas.cluster.metadata.client_quotas import QuotaKey
+    from barnabas.cluster.metadata.delegation_tokens import DelegationToken
 
 # PartitionChangeRecord: the leader does not change.
 _NO_LEADER_CHANGE = -2
@@ -74,10 +75,10 @@ class MetadataDelta:
         self.controllers: dict[int, ControllerImage] = {}
         self.configs: dict[tuple[int, str], dict[str, str]] = {}
         self.features: dict[str, int] = {}
-        self.security: dict[tuple[object, ...], Message | None] = {}
         self.scram: dict[ScramKey, ScramCredential | None] = {}
         self.acls: dict[Uuid, Acl | None] = {}
         self.client_quotas: dict[QuotaKey, float | None] = {}
+        self.tokens: dict[str, DelegationToken | None] = {}
         self.next_producer_id: int | None = None
 
     @property
@@ -90,10 +91,10 @@ class MetadataDelta:
             or self.controllers
             or self.configs
             or self.features
-            or self.security
             or self.scram
             or self.acls
             or self.client_quotas
+            or self.tokens
             or self.next_producer_id is not None
         )
 
@@ -123,8 +124,6 @@ class MetadataDelta:
         if self.features:
             levels = {**image.features, **self.features}
             changes["features"] = {name: level for name, level in levels.items() if level}
-        if self.security:
-            changes["security"] = persistent(image.security).updated(self.security)
         if self.scram:
             changes["scram"] = persistent(image.scram).updated(self.scram)
         if self.acls:
@@ -132,6 +131,8 @@ class MetadataDelta:
         if self.client_quotas:
             quotas = persistent(image.client_quotas).updated(self.client_quotas)
             changes["client_quotas"] = quotas
+        if self.tokens:
+            changes["tokens"] = persistent(image.tokens).updated(self.tokens)
         if self.next_producer_id is not None:
             changes["next_producer_id"] = self.next_producer_id
         return attrs.evolve(image, **changes)
@@ -330,13 +331,13 @@ class MetadataDelta:
     def _remove_scram_record(self, record: records.RemoveUserScramCredentialRecord) -> None:
         self.scram[record.name, record.mechanism] = None
 
-    # Tokens are kept by identity for the security layer.
-
     def _token_record(self, record: records.DelegationTokenRecord) -> None:
-        self.security["token", record.token_id] = record
+        from barnabas.cluster.metadata.delegation_tokens import DelegationToken  # few have tokens
+
+        self.tokens[record.token_id] = DelegationToken.of(record)
 
     def _remove_token_record(self, record: records.RemoveDelegationTokenRecord) -> None:
-        self.security["token", record.token_id] = None
+        self.tokens[record.token_id] = None
 
     def _nothing(self, record: Message) -> None:
         """Ignore NoOp, and the limits of a metadata transaction, which the loader handles."""

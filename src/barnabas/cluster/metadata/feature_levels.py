@@ -23,6 +23,8 @@ METADATA_VERSION_LATEST = 30
 _METADATA_CHANGES = frozenset({7, 8, 11, 13, 14, 15, 17, 23, 30})
 # IBP_3_5_IV2: users have SCRAM credentials (KIP-900).
 SCRAM_SINCE = 11
+# IBP_3_6_IV2: delegation tokens are in the metadata (KAFKA-15219).
+DELEGATION_TOKENS_SINCE = 14
 # IBP_3_7_IV0: controllers register (KIP-919).
 CONTROLLER_REGISTRATION_SINCE = 15
 # IBP_3_7_IV2: partitions have the directories of their replicas (KIP-858).

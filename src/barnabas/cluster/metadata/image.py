@@ -12,11 +12,11 @@ import attrs
 
 from barnabas.cluster.metadata.acls import AclsImage
 from barnabas.cluster.metadata.scram_credentials import ScramCredential, ScramKey
-from barnabas.protocol.messages_base import Message
 from barnabas.protocol.types import ZERO_UUID, Uuid
 
 if TYPE_CHECKING:
     from barnabas.cluster.metadata.client_quotas import QuotaKey
+    from barnabas.cluster.metadata.delegation_tokens import DelegationToken
     from barnabas.cluster.metadata.partition_index import PartitionIndex
 
 NO_LEADER: Final = -1
@@ -144,8 +144,7 @@ class MetadataImage:
     `controller_id` and `epoch` are the quorum's leader (-1: unknown) and its epoch;
     `record_epoch` is the epoch of the last record. `configs` maps (resource type, name) to the
     overrides set there. `scram` has the SCRAM credentials of users, `acls` the ACLs,
-    `client_quotas` the quotas of clients. `security` keeps delegation token records by their
-    identity.
+    `client_quotas` the quotas of clients, `tokens` the delegation tokens by their ids.
     """
 
     cluster_id: str = ""
@@ -161,12 +160,10 @@ class MetadataImage:
         factory=dict[tuple[int, str], Mapping[str, str]]
     )
     features: Mapping[str, int] = attrs.field(factory=dict[str, int])
-    security: Mapping[tuple[object, ...], Message] = attrs.field(
-        factory=dict[tuple[object, ...], Message]
-    )
     scram: Mapping[ScramKey, ScramCredential] = attrs.field(factory=dict[ScramKey, ScramCredential])
     acls: AclsImage = attrs.field(factory=AclsImage)
     client_quotas: "Mapping[QuotaKey, float]" = attrs.field(factory=dict["QuotaKey", float])
+    tokens: "Mapping[str, DelegationToken]" = attrs.field(factory=dict[str, "DelegationToken"])
     next_producer_id: int = 0
     _partition_index: "PartitionIndex | None" = attrs.field(default=None, eq=False, repr=False)
 

@@ -28,10 +28,10 @@ def difference(old: MetadataImage, new: MetadataImage) -> MetadataDelta:
     delta.controllers.update(
         {key: each for key, each in new.controllers.items() if old.controllers.get(key) != each}
     )
-    delta.security.update(_changes(old.security, new.security))
     delta.scram.update(_changes(old.scram, new.scram))
     delta.acls.update(_changes(old.acls, new.acls))
     delta.client_quotas.update(_changes(old.client_quotas, new.client_quotas))
+    delta.tokens.update(_changes(old.tokens, new.tokens))
     for key in {**old.configs, **new.configs}:
         values = dict(new.configs.get(key, {}))
         if values != dict(old.configs.get(key, {})):

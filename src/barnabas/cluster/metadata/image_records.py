@@ -43,7 +43,8 @@ def image_records(image: MetadataImage) -> Iterator[Message]:
         )
     for (user, mechanism_code), credential in image.scram.items():
         yield credential.record(user, mechanism_code)
-    yield from image.security.values()
+    for token_id, token in image.tokens.items():
+        yield token.record(token_id)
     if image.client_quotas:
         from barnabas.cluster.metadata.client_quotas import quota_record
 

@@ -15,6 +15,7 @@ from barnabas.protocol.fields import Field
 from barnabas.protocol.messages_base import Message, default_value, is_default
 from barnabas.protocol.records.metadata_records import (
     BrokerRegistrationChangeRecord,
+    DelegationTokenRecord,
     PartitionChangeRecord,
     PartitionRecord,
     RegisterBrokerRecord,
@@ -24,7 +25,7 @@ from barnabas.protocol.records.metadata_records import (
 )
 
 # Levels of metadata.version.
-_IBP_3_4_IV0, _IBP_3_5_IV2, _IBP_3_7_IV0, _IBP_3_7_IV2 = 8, 11, 15, 17
+_IBP_3_4_IV0, _IBP_3_5_IV2, _IBP_3_6_IV2, _IBP_3_7_IV0, _IBP_3_7_IV2 = 8, 11, 14, 15, 17
 _IBP_4_0_IV1, _IBP_4_3_IV0 = 23, 30
 
 # Record -> (level since when, version), the highest first.
@@ -35,6 +36,7 @@ _VERSIONS: Final[dict[type[Message], tuple[tuple[int, int], ...]]] = {
     PartitionChangeRecord: ((_IBP_4_0_IV1, 2), (_IBP_3_7_IV2, 1), (0, 0)),
     RegisterControllerRecord: ((_IBP_3_7_IV0, 0),),
     UserScramCredentialRecord: ((_IBP_3_5_IV2, 0),),
+    DelegationTokenRecord: ((_IBP_3_6_IV2, 0),),
 }
 
 

@@ -5,7 +5,7 @@ from typing import Final
 
 from barnabas import tasks
 from barnabas.clock import Clock
-from barnabas.cluster.controller.controller import ControllerRequest
+from barnabas.cluster.controller.controller_requests import ControllerRequest
 from barnabas.cluster.controller.controller_state_machine import (
     Completion,
     ControllerStateMachine,

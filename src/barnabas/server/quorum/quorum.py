@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING
 
 from barnabas import tasks
 from barnabas.cluster.broker.broker_lifecycle import BrokerLifecycle, BrokerState
-from barnabas.cluster.controller.controller import Controller, ControllerRequest
+from barnabas.cluster.controller.controller import Controller
+from barnabas.cluster.controller.controller_requests import ControllerRequest
 from barnabas.cluster.controller.controller_state_machine import (
     CommittedBatch,
     ControllerStateMachine,
@@ -90,6 +91,7 @@ class Quorum:
                 lambda: Uuid.random(chance.randbytes),
                 chance.randrange,
                 lambda: self.core.kraft_version,
+                wall_ms=setup.clock.wall_ms,
                 local_broker=self._registration.local_broker,
             ),
             image,

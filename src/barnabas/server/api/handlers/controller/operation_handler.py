@@ -10,7 +10,7 @@ them (`cluster.controller`).
 
 from typing import TYPE_CHECKING
 
-from barnabas.cluster.controller.controller import ControllerRequest
+from barnabas.cluster.controller.controller_requests import ControllerRequest
 from barnabas.protocol.messages_base import Message
 from barnabas.server.api.context import RequestContext
 
