@@ -39,9 +39,8 @@ Renewer = CreateDelegationTokenRequest.CreatableRenewers
 
 
 def cluster(secret: str | None = "secret", **overrides: str) -> Cluster:
-    made = Cluster(**overrides)
-    if secret is not None:
-        made.config._values["delegation.token.secret.key"] = secret
+    given = {} if secret is None else {"delegation_token_secret_key": secret}
+    made = Cluster(**given, **overrides)
     made.wall_ms = NOW
     return made
 

@@ -17,7 +17,6 @@ PROMISES = [
     ("sasl.login.class", "org.example.Login"),
     ("listener.name.plaintext.plain.sasl.login.class", "org.example.Login"),
     ("ssl.engine.factory.class", "org.example.Engine"),
-    ("delegation.token.secret.key", "secret"),
     ("principal.builder.class", "org.example.Principals"),
     ("metric.reporters", "org.example.Reporter"),
     ("create.topic.policy.class.name", "org.example.Policy"),
@@ -47,7 +46,7 @@ def test_replica_selector_of_another_class_stops_the_start() -> None:
 
 def test_secret_is_hidden_when_it_stops_the_start() -> None:
     with pytest.raises(ConfigError) as refused:
-        NodeConfig.load(None, {"delegation.token.secret.key": "hunter2"})
+        NodeConfig.load(None, {"sasl.oauthbearer.client.credentials.client.secret": "hunter2"})
     assert "hunter2" not in refused.value.message
 
 

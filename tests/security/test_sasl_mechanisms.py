@@ -8,6 +8,11 @@ from hypothesis import strategies as st
 
 from barnabas.client.core.sasl_exchange import ScramExchange as ScramClient
 from barnabas.client.core.sasl_exchange import start_exchange
+from barnabas.cluster.metadata.delegation_tokens import (
+    DelegationToken,
+    password_of,
+    token_hmac,
+)
 from barnabas.cluster.metadata.scram_credentials import (
     SCRAM_BY_NAME,
     SCRAM_MECHANISMS,
@@ -17,8 +22,9 @@ from barnabas.cluster.metadata.scram_credentials import (
 from barnabas.security.sasl import scram_mechanism
 from barnabas.security.sasl.oauthbearer_mechanism import OauthBearerExchange
 from barnabas.security.sasl.plain_mechanism import PlainExchange, plain_users
-from barnabas.security.sasl.sasl_mechanism import Identity, SaslFailure
+from barnabas.security.sasl.sasl_mechanism import CredentialNeeded, Identity, SaslFailure
 from barnabas.security.sasl.scram_mechanism import ScramExchange, mock_credential
+from barnabas.security.sasl.token_credentials import TokenCredentials
 from barnabas.security.token_validation import TokenError, ValidToken
 
 NOW = 1_800_000_000_000
@@ -266,9 +272,84 @@ def test_scram_authorization_id_must_be_the_user() -> None:
     assert "different from username" in (failed.value.public_message or "")
 
 
-def test_scram_delegation_tokens_do_not_exist() -> None:
-    with pytest.raises(SaslFailure, match="Invalid tokenId"):
-        scram(a="secret").evaluate(b"n,,n=a,r=client,tokenauth=true", NOW)
+TOKENS = {
+    "id-of-token": DelegationToken("User:alice", "User:bob", ("User:c",), 0, NOW * 2, NOW + 5000),
+}
+
+
+def token_exchange(
+    credentials: TokenCredentials | None, mechanism: ScramMechanism = SHA_256
+) -> ScramExchange:
+    find_token = None if credentials is None else credentials.find
+    return ScramExchange(mechanism, {}.get, "server", b"key of the node", find_token)
+
+
+def authenticate_with_token(
+    server: ScramExchange, token_id: str, password: str, mechanism: ScramMechanism = SHA_256
+) -> int:
+    """Run an exchange to its end; return how many credentials were derived for it."""
+    client = ScramClient(mechanism.hash_name, token_id, password, "client", is_token=True)
+    derived, message = 0, client.first()
+    while message is not None:
+        try:
+            answer = server.evaluate(message, NOW)
+        except CredentialNeeded as needed:
+            needed.keep(needed.derive())
+            derived += 1
+        else:
+            message = client.respond(answer)
+    return derived
+
+
+@pytest.mark.parametrize("mechanism", SCRAM_MECHANISMS, ids=lambda each: each.name)
+def test_scram_token_makes_its_owner_known(mechanism: ScramMechanism) -> None:
+    credentials = TokenCredentials(lambda: TOKENS, "secret")
+    password = password_of(token_hmac("secret", "id-of-token"))
+    for derived in (1, 0):
+        server = token_exchange(credentials, mechanism)
+        assert authenticate_with_token(server, "id-of-token", password, mechanism) == derived
+        assert server.identity == Identity("alice", NOW + 5000, token_authenticated=True)
+
+
+def test_scram_token_of_another_secret_fails() -> None:
+    server = token_exchange(TokenCredentials(lambda: TOKENS, "secret"))
+    with pytest.raises(SaslFailure, match="Invalid client credentials"):
+        authenticate_with_token(
+            server, "id-of-token", password_of(token_hmac("other", "id-of-token"))
+        )
+    assert server.identity is None
+
+
+def test_scram_unknown_token_fails_at_the_end_and_shows_the_salt_of_a_known_one() -> None:
+    """The salt and the steps do not show which tokens exist."""
+    first = b"n,,n=id-of-token,r=client,tokenauth=true"
+    password = password_of(token_hmac("secret", "id-of-token"))
+    credentials = TokenCredentials(lambda: TOKENS, "secret")
+    authenticate_with_token(token_exchange(credentials), "id-of-token", password)
+    answers = {token_exchange(credentials).evaluate(first, NOW)}
+    for unknown in (None, TokenCredentials(dict[str, DelegationToken], "secret")):
+        answers.add(token_exchange(unknown).evaluate(first, NOW))
+        with pytest.raises(SaslFailure, match="Invalid client credentials"):
+            authenticate_with_token(token_exchange(unknown), "id-of-token", password)
+    assert len(answers) == 1
+
+
+def test_scram_without_the_extension_knows_no_token() -> None:
+    server = token_exchange(TokenCredentials(lambda: TOKENS, "secret"))
+    password = password_of(token_hmac("secret", "id-of-token"))
+    with pytest.raises(SaslFailure, match="Invalid client credentials"):
+        authenticate(ScramClient("sha256", "id-of-token", password, "client"), server)
+
+
+def test_scram_credentials_of_tokens_are_bounded() -> None:
+    tokens = dict.fromkeys("abc", TOKENS["id-of-token"])
+    credentials = TokenCredentials(lambda: tokens, "secret", capacity=2)
+    password = {name: password_of(token_hmac("secret", name)) for name in tokens}
+    derived = [
+        authenticate_with_token(token_exchange(credentials), name, password[name])
+        for name in "abcbca"
+    ]
+    assert derived == [1, 1, 1, 0, 0, 1]
 
 
 def validate(token: str, now_ms: int) -> ValidToken:

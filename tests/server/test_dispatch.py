@@ -13,7 +13,7 @@ import attrs
 import pytest
 
 import barnabas.server.api.handlers as handlers
-from barnabas.cluster.controller.controller_requests import ControllerRequest
+from barnabas.cluster.controller.controller_requests import ControllerRequest, TokenOperation
 from barnabas.cluster.metadata.acls import (
     CLUSTER_NAME,
     Acl,
@@ -117,7 +117,11 @@ def test_registry_controller_listener_serves_every_controller_operation() -> Non
             "controller.acl_operation_handler.change_acls",
         )
     }
-    assert operations == set(get_args(ControllerRequest))
+    assert operations == set(get_args(ControllerRequest)) - {TokenOperation}
+    paths = {line.api.name: line.handler_path for line in lines}
+    for change in ("create", "renew", "expire"):
+        path = f"controller.token_operation_handler.{change}_delegation_token"
+        assert paths[f"{change.title()}DelegationToken"] == path
 
 
 def test_registry_with_two_lines_for_an_api_raises() -> None:

@@ -33,6 +33,7 @@ COMMANDS = {
     "config": "barnabas.cli.config_command:config",
     "acl": "barnabas.cli.acl_command:acl",
     "quota": "barnabas.cli.quota_command:quota",
+    "token": "barnabas.cli.token_command:token",
     "user": "barnabas.cli.user_command:user",
     "inspect": "barnabas.cli.inspect_command:inspect",
     "log": "barnabas.cli.log_command:log",

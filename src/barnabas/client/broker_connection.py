@@ -255,7 +255,11 @@ class BrokerConnection:
                 f"({error_code(handshake.error_code).name}); it offers: {offered}"
             )
         exchange = start_exchange(
-            settings.mechanism, settings.username, settings.password, secrets.token_urlsafe(24)
+            settings.mechanism,
+            settings.username,
+            settings.password,
+            secrets.token_urlsafe(24),
+            is_token=settings.is_token,
         )
         token: bytes | None = exchange.first()
         while token is not None:

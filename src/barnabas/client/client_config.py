@@ -45,11 +45,12 @@ class TlsSettings:
 
 @attrs.frozen
 class SaslSettings:
-    """Mechanism and credentials."""
+    """Mechanism and credentials; with `is_token`, those of a delegation token."""
 
     mechanism: str
     username: str
     password: str = attrs.field(repr=False)
+    is_token: bool = False
 
 
 @attrs.frozen
@@ -163,7 +164,12 @@ class _Properties:
             )
         if username is None or password is None:
             raise ConfigError(f"{mechanism} needs sasl.username and sasl.password")
-        return SaslSettings(mechanism, username, password)
+        is_token = jaas.get("tokenauth", "").lower() == "true"
+        if is_token and mechanism == "PLAIN":
+            raise ConfigError(
+                "tokenauth in sasl.jaas.config needs sasl.mechanism=SCRAM-SHA-256 or SCRAM-SHA-512"
+            )
+        return SaslSettings(mechanism, username, password, is_token)
 
     def _jaas(self) -> dict[str, str]:
         text = self._take("sasl.jaas.config") or ""

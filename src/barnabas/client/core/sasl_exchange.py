@@ -37,11 +37,17 @@ class SaslExchange(Protocol):
         ...
 
 
-def start_exchange(mechanism: str, username: str, password: str, nonce: str) -> SaslExchange:
-    """Return a new exchange of one of `MECHANISMS`."""
+def start_exchange(
+    mechanism: str, username: str, password: str, nonce: str, *, is_token: bool = False
+) -> SaslExchange:
+    """Return a new exchange of one of `MECHANISMS`.
+
+    With `is_token`, which needs SCRAM, the user name is the id of a delegation token, and the
+    password its HMAC in base64.
+    """
     if mechanism == "PLAIN":
         return PlainExchange(username, password)
-    return ScramExchange(_HASHES[mechanism], username, password, nonce)
+    return ScramExchange(_HASHES[mechanism], username, password, nonce, is_token=is_token)
 
 
 class PlainExchange:
@@ -62,12 +68,21 @@ class PlainExchange:
 class ScramExchange:
     """Proof of the password without sending it; the server proves that it knows it too."""
 
-    def __init__(self, algorithm: str, username: str, password: str, nonce: str) -> None:
+    def __init__(
+        self,
+        algorithm: str,
+        username: str,
+        password: str,
+        nonce: str,
+        *,
+        is_token: bool = False,
+    ) -> None:
         self._algorithm = algorithm
         self._password = password.encode()
         self._nonce = nonce
         name = username.replace("=", "=3D").replace(",", "=2C")
-        self._client_first_bare = f"n={name},r={nonce}"
+        extension = ",tokenauth=true" if is_token else ""
+        self._client_first_bare = f"n={name},r={nonce}{extension}"
         self._server_signature: bytes | None = None
 
     def first(self) -> bytes:

@@ -6,7 +6,6 @@ P = Property
 
 # Why a property that promises something stops the start while the feature does not exist.
 NO_SASL = "barnabas does not support SASL and would serve clients without authentication"
-NO_TOKENS = "barnabas does not support delegation tokens"
 NO_JAVA_CLASSES = "barnabas cannot load Java classes"
 NO_TIERED_STORAGE = "barnabas does not support tiered storage"
 

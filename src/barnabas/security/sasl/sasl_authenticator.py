@@ -6,11 +6,12 @@ other apis are answered by the api's own handler: the authenticator only says so
 """
 
 import enum
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 import attrs
 
+from barnabas.cluster.metadata.scram_credentials import ScramCredential
 from barnabas.protocol.apis import API
 from barnabas.protocol.codec.runtime import Part
 from barnabas.protocol.errors import ErrorCode, ProtocolError
@@ -22,6 +23,7 @@ from barnabas.protocol.messages.sasl_authenticate import (
 from barnabas.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 from barnabas.protocol.messages_base import Message
 from barnabas.security.sasl.sasl_mechanism import (
+    CredentialNeeded,
     Identity,
     SaslExchange,
     SaslFailure,
@@ -72,7 +74,15 @@ class Fail:
     is_delayed: bool = True
 
 
-Step = Send | AnswerVersions | Fail
+@attrs.frozen
+class Derive:
+    """Call `derive` in a thread and `keep` with its result, then pass the same frame again."""
+
+    derive: Callable[[], ScramCredential] = attrs.field(repr=False)
+    keep: Callable[[ScramCredential], None] = attrs.field(repr=False)
+
+
+Step = Send | AnswerVersions | Derive | Fail
 
 
 @attrs.frozen
@@ -124,6 +134,8 @@ class SaslServerAuthenticator:
         """Take a frame without its length; return what to do."""
         try:
             step = self._receive(frame, now_ms)
+        except CredentialNeeded as needed:
+            step = Derive(needed.derive, needed.keep)
         except ProtocolError as error:
             step = Fail(str(error), is_delayed=False)
         if isinstance(step, Fail):
@@ -206,7 +218,10 @@ class SaslServerAuthenticator:
         return Send(_encoded(header, response))
 
     def _evaluate(self, token: bytes, now_ms: int) -> bytes:
-        """Pass a token to the mechanism; complete the session. Raises SaslFailure."""
+        """Pass a token to the mechanism; complete the session.
+
+        Raises SaslFailure and CredentialNeeded.
+        """
         exchange = self._exchange
         if exchange is None:
             raise SaslFailure("no mechanism is chosen")

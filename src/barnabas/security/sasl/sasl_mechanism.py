@@ -1,9 +1,12 @@
 """The interface of all SASL mechanisms: the exchange of one authentication, and its failures."""
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import attrs
+
+if TYPE_CHECKING:
+    from barnabas.cluster.metadata.scram_credentials import ScramCredential
 
 
 class SaslFailure(Exception):  # noqa: N818 - the failure of a client, not of this program
@@ -17,6 +20,23 @@ class SaslFailure(Exception):  # noqa: N818 - the failure of a client, not of th
         super().__init__(reason)
         self.reason = reason
         self.public_message = reason if is_public else None
+
+
+class CredentialNeeded(Exception):  # noqa: N818 - a request for work, not an error
+    """An exchange needs a credential that is not derived yet.
+
+    `derive` makes it, which takes milliseconds of CPU. After `keep`, the exchange must evaluate the
+    same token again.
+    """
+
+    def __init__(
+        self,
+        derive: "Callable[[], ScramCredential]",
+        keep: "Callable[[ScramCredential], None]",
+    ) -> None:
+        super().__init__()
+        self.derive = derive
+        self.keep = keep
 
 
 @attrs.frozen
@@ -41,7 +61,10 @@ class SaslExchange(Protocol):
         ...
 
     def evaluate(self, token: bytes, now_ms: int) -> bytes:
-        """Return the server's token that answers the client's. Raises SaslFailure."""
+        """Return the server's token that answers the client's.
+
+        Raises SaslFailure, and CredentialNeeded when the same token must be evaluated again.
+        """
         ...
 
 

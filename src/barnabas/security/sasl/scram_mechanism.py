@@ -1,7 +1,9 @@
 """SASL SCRAM-SHA-256 and SCRAM-SHA-512 (RFC 5802, RFC 7677), with Kafka's checks.
 
 A user without a credential gets a salt too, and fails at the end as for a wrong password: the steps
-and their lengths do not show which users exist. Kafka fails at the first message.
+and their lengths do not show which users exist. Kafka fails at the first message. The same holds
+for delegation tokens: with the extension `tokenauth`, the user name is the id of a token and the
+client becomes the token's owner.
 """
 
 import hmac
@@ -15,7 +17,8 @@ from barnabas.cluster.metadata.scram_credentials import (
     ScramCredential,
     ScramMechanism,
 )
-from barnabas.security.sasl.sasl_mechanism import Identity, SaslFailure
+from barnabas.security.sasl.sasl_mechanism import CredentialNeeded, Identity, SaslFailure
+from barnabas.security.sasl.token_credentials import TokenLogin
 from barnabas.security.scram_messages import (
     ClientFinal,
     ClientFirst,
@@ -26,6 +29,8 @@ from barnabas.security.scram_messages import (
 
 FindCredential = Callable[[str], ScramCredential | None]
 """Returns the credential of a user for the mechanism of the exchange."""
+FindToken = Callable[[ScramMechanism, str, bytes], TokenLogin | None]
+"""Returns the login of a mechanism, the id of a token, and the salt of a new credential."""
 
 # Kafka's tools make salts of 130 random bits as text in this base.
 _SALT_BITS: Final = 130
@@ -37,21 +42,23 @@ class ScramExchange:
     """One authentication with SCRAM.
 
     `server_nonce` is fresh and random. `mock_key` is a secret of the node, from which unknown users
-    get the same salt each time.
+    get the same salt each time. Without `find_token` every delegation token is unknown.
     """
 
     mechanism: ScramMechanism
     find: FindCredential
     server_nonce: str
     mock_key: bytes = attrs.field(repr=False)
+    find_token: FindToken | None = None
     identity: Identity | None = None
+    _proved: Identity | None = None
     _first: ClientFirst | None = None
     _server_first: str = ""
     _credential: ScramCredential | None = attrs.field(default=None, repr=False)
     _is_known: bool = False
 
     def evaluate(self, token: bytes, now_ms: int) -> bytes:
-        """Answer the client's first or final message. Raises SaslFailure."""
+        """Answer the client's first or final message. Raises SaslFailure and CredentialNeeded."""
         try:
             if self._first is None:
                 return self._answer_first(ClientFirst.parse(token))
@@ -60,16 +67,18 @@ class ScramExchange:
             raise SaslFailure(str(error)) from None
 
     def _answer_first(self, first: ClientFirst) -> bytes:
-        if first.is_token:
-            raise SaslFailure("Token Authentication failed: Invalid tokenId")
         if first.authorization_id not in ("", first.user):
             raise SaslFailure(
                 "Authentication failed: Client requested an authorization id that is different "
                 "from username",
                 is_public=True,
             )
-        found = self.find(first.user)
-        mock = mock_credential(self.mechanism, self.mock_key, first.user)
+        shown = f"tokenauth {first.user}" if first.is_token else first.user
+        mock = mock_credential(self.mechanism, self.mock_key, shown)
+        if first.is_token:
+            found = self._find_token(first.user, mock.salt)
+        else:
+            found, self._proved = self.find(first.user), Identity(first.user)
         self._is_known = found is not None and found.iterations >= ITERATIONS_MIN
         self._credential = found if found is not None and self._is_known else mock
         self._first = first
@@ -77,6 +86,16 @@ class ScramExchange:
             first.nonce + self.server_nonce, self._credential.salt, self._credential.iterations
         )
         return self._server_first.encode()
+
+    def _find_token(self, token_id: str, salt: bytes) -> ScramCredential | None:
+        """Return the credential of a token. Raises CredentialNeeded when it is not derived yet."""
+        login = self.find_token and self.find_token(self.mechanism, token_id, salt)
+        if login is None:
+            return None
+        if login.credential is None:
+            raise CredentialNeeded(login.derive, login.keep)
+        self._proved = Identity(login.owner, login.expires_at_ms, token_authenticated=True)
+        return login.credential
 
     def _answer_final(self, first: ClientFirst, final: ClientFinal) -> bytes:
         credential = self._credential
@@ -94,7 +113,7 @@ class ScramExchange:
         is_proved &= hmac.compare_digest(mechanism.hash(client_key), credential.stored_key)
         if not (is_proved and self._is_known):
             raise SaslFailure("Invalid client credentials")
-        self.identity = Identity(first.user)
+        self.identity = self._proved
         return server_final(mechanism.hmac(credential.server_key, signed))
 
 

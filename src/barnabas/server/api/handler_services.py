@@ -152,10 +152,11 @@ class LogDirServices:
 
 @attrs.frozen
 class SecurityServices:
-    """For the apis of users."""
+    """For the apis of users, quotas and delegation tokens."""
 
     image: "Callable[[], MetadataImage]"
     """Returns the committed metadata."""
+    settings: "ConfigSubscriptions"
 
 
 @attrs.frozen

@@ -109,6 +109,14 @@ def _acl_change(name: str, errors: ErrorPlaces) -> tuple[ServedApi, ServedApi]:
     )
 
 
+def _token_change(name: str, function: str) -> tuple[ServedApi, ServedApi]:
+    """Return the lines of a change of delegation tokens; both handlers check the client."""
+    return (
+        _api(name, _BROKER, f"admin.token_forwarding_handler.{function}", IN_HANDLER),
+        _api(name, _CONTROLLER, f"controller.token_operation_handler.{function}", IN_HANDLER),
+    )
+
+
 # Items that several apis share.
 _TOPICS = items("topics", "topics", "name")
 _PARTITIONS = items("partitions", "partitions", "partition_index")
@@ -307,14 +315,11 @@ SERVED: Final = (
     # Security
     _api("SaslHandshake", _BOTH, "security.sasl_handlers.sasl_handshake", UNRESTRICTED),
     _api("SaslAuthenticate", _BOTH, "security.sasl_handlers.sasl_authenticate", UNRESTRICTED),
-    _api("CreateDelegationToken", _BOTH,
-         "security.delegation_token_handlers.create_delegation_token", UNRESTRICTED),
-    _api("RenewDelegationToken", _BOTH,
-         "security.delegation_token_handlers.renew_delegation_token", UNRESTRICTED),
-    _api("ExpireDelegationToken", _BOTH,
-         "security.delegation_token_handlers.expire_delegation_token", UNRESTRICTED),
+    *_token_change("CreateDelegationToken", "create_delegation_token"),
+    *_token_change("RenewDelegationToken", "renew_delegation_token"),
+    *_token_change("ExpireDelegationToken", "expire_delegation_token"),
     _api("DescribeDelegationToken", _BROKER,
-         "security.delegation_token_handlers.describe_delegation_token", UNRESTRICTED),
+         "security.delegation_token_handlers.describe_delegation_token", IN_HANDLER),
     _api("DescribeClientQuotas", _BROKER, "security.client_quota_handlers.describe_client_quotas",
          ByGuard("quota_guards.describe_client_quotas")),
     *_operation("AlterClientQuotas", ByGuard("quota_guards.alter_client_quotas"),

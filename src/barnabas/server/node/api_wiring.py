@@ -69,7 +69,7 @@ def _config_services(node: "Node") -> ConfigServices:
 
 
 def _security_services(node: "Node") -> SecurityServices:
-    return SecurityServices(lambda: node.quorum.image)
+    return SecurityServices(lambda: node.quorum.image, node.settings)
 
 
 def _data_services(node: "Node") -> DataServices:

@@ -6,6 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from barnabas.cluster.metadata.delegation_tokens import SECRET_KEY
 from barnabas.cluster.metadata.scram_credentials import SCRAM_BY_NAME, ScramMechanism
 from barnabas.config import ConfigError
 from barnabas.security.sasl.oauthbearer_mechanism import OAUTHBEARER, OauthBearerExchange
@@ -13,7 +14,8 @@ from barnabas.security.sasl.plain_mechanism import PLAIN, PlainExchange
 from barnabas.security.sasl.sasl_authenticator import MechanismSettings, SaslServerAuthenticator
 from barnabas.security.sasl.sasl_mechanism import StartExchange
 from barnabas.security.sasl.sasl_settings import SaslListener, TokenSettings, sasl_listeners
-from barnabas.security.sasl.scram_mechanism import ScramExchange
+from barnabas.security.sasl.scram_mechanism import FindToken, ScramExchange
+from barnabas.security.sasl.token_credentials import TokenCredentials
 from barnabas.server.transport.login import LoginPolicy
 from barnabas.server.transport.waiting_clients import WaitingClients
 
@@ -30,10 +32,13 @@ def login_policies(node: "Node") -> dict[str, LoginPolicy]:
     """Return the policy of each listener with SASL, by its name. Raises ConfigError."""
     config = node.config
     mock_key = secrets.token_bytes(_KEY_BYTES)
+    find_token = _find_token(node)
     policies: dict[str, LoginPolicy] = {}
     for name, listener in sasl_listeners(config).items():
         mechanisms = {
-            each: MechanismSettings(_exchanges(node, listener, each, mock_key), max_reauth_ms)
+            each: MechanismSettings(
+                _exchanges(node, listener, each, mock_key, find_token), max_reauth_ms
+            )
             for each, max_reauth_ms in listener.mechanisms.items()
         }
         policies[name] = LoginPolicy(
@@ -48,7 +53,11 @@ def login_policies(node: "Node") -> dict[str, LoginPolicy]:
 
 
 def _exchanges(
-    node: "Node", listener: SaslListener, mechanism: str, mock_key: bytes
+    node: "Node",
+    listener: SaslListener,
+    mechanism: str,
+    mock_key: bytes,
+    find_token: FindToken | None,
 ) -> StartExchange:
     """Return what starts an exchange of a mechanism."""
     if mechanism == PLAIN:
@@ -61,7 +70,14 @@ def _exchanges(
         partial(_credential, node, scram),
         secrets.token_urlsafe(_NONCE_BYTES),
         mock_key,
+        find_token,
     )
+
+
+def _find_token(node: "Node") -> FindToken | None:
+    """Return what finds delegation tokens; None on a node without them."""
+    secret: str | None = node.config.get(SECRET_KEY)
+    return TokenCredentials(lambda: node.image.tokens, secret).find if secret else None
 
 
 def _credential(node: "Node", mechanism: ScramMechanism, user: str) -> "ScramCredential | None":

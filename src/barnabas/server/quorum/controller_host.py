@@ -5,7 +5,7 @@ from typing import Final
 
 from barnabas import tasks
 from barnabas.clock import Clock
-from barnabas.cluster.controller.controller_requests import ControllerRequest
+from barnabas.cluster.controller.controller_requests import ControllerRequest, TokenOperation
 from barnabas.cluster.controller.controller_state_machine import (
     Completion,
     ControllerStateMachine,
@@ -33,6 +33,7 @@ _SEEN_BY_CLIENTS: Final = (
     DeleteTopicsRequest,
     ElectLeadersRequest,
     IncrementalAlterConfigsRequest,
+    TokenOperation,
     UpdateFeaturesRequest,
 )
 """The requests after which a client may ask any broker for what it has changed."""

@@ -80,6 +80,7 @@ class Quorum:
         self._setup = setup
         self._registration = NodeRegistration(setup)
         self.clock = setup.clock
+        self.settings = setup.settings
         config, chance = setup.config, tasks.local(Random)
         log, loader = loaded.log, loaded.loader
         image = loader.image()

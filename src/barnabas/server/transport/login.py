@@ -17,6 +17,7 @@ from barnabas.protocol.errors import KafkaError
 from barnabas.security.sasl.sasl_authenticator import (
     SASL_HANDSHAKE,
     AnswerVersions,
+    Derive,
     Fail,
     SaslServerAuthenticator,
     Session,
@@ -48,6 +49,8 @@ class LoginPolicy:
     waiting: WaitingClients
     """The connections of the listener whose clients have not authenticated yet."""
     failures: FailureLog = attrs.field(factory=FailureLog)
+    derivations: trio.CapacityLimiter = attrs.field(factory=lambda: trio.CapacityLimiter(1))
+    """How many threads derive credentials of delegation tokens at a time."""
 
     def login(self) -> "Login":
         """Return the authentication of a new connection."""
@@ -110,6 +113,10 @@ class Login:
         ProtocolError when an ApiVersions request is malformed.
         """
         step = self._authenticator.receive(frame, self.policy.wall_ms())
+        while isinstance(step, Derive):
+            credential = await trio.to_thread.run_sync(step.derive, limiter=self.policy.derivations)
+            step.keep(credential)
+            step = self._authenticator.receive(frame, self.policy.wall_ms())
         if isinstance(step, Fail):
             await self._fail(connection, frame, step)
             return False
