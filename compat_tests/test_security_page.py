@@ -1,5 +1,6 @@
 """docs/security.md, followed to the letter: its commands and examples, with other ports only."""
 
+import json
 import os
 import re
 import shlex
@@ -92,6 +93,12 @@ class Reader:
         )
         assert done.returncode == 0, done.stdout + done.stderr + "".join(self.output)
         return done.stdout + done.stderr
+
+    def fails(self, command: str) -> str:
+        """Run a command that is refused; return what it prints."""
+        with pytest.raises(AssertionError) as caught:
+            self.run(command)
+        return str(caught.value)
 
     def run_python(self, name: str) -> str:
         """Run an example of the page; return what it prints."""
@@ -190,10 +197,19 @@ def test_user_of_a_secured_node_reads_with_spark(alice: Reader) -> None:
 
 
 @spark.needed
-def test_companions_of_a_secured_node_serve_the_administrator(alice: Reader) -> None:
-    companions, *views = commands(SECURED)[7:]
+def test_companions_of_a_secured_node_serve_its_users(alice: Reader) -> None:
+    companions, write, register, schemas, jobs = commands(SECURED)[7:]
     alice.run(companions)
-    assert [alice.run(view).count("\n") for view in views] == [1, 1]
+    alice.run(write)
+    assert alice.run(register) == "orders-value version 1 id 1\n"
+    assert "orders-value" in alice.run(schemas)
+    assert alice.run(jobs).count("\n") == 1
+    refused = alice.fails(register.replace("orders-value", "payments-value"))
+    assert "User is denied operation Write on Subject: payments-value" in refused
+    job = {"connector.class": "FileStreamSource", "file": "secured/admin.conf", "topic": "orders"}
+    (alice.directory / "job.json").write_text(json.dumps({"name": "j", "config": job}))
+    create = jobs.replace("job list", "job create job.json")
+    assert "User alice is a read-only user" in alice.fails(create)
 
 
 def test_several_secured_nodes_serve_confluent_kafka_and_javas_tools(tmp_path: Path) -> None:

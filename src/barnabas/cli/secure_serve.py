@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from barnabas.cli.node_options import address_of, properties_of
-from barnabas.cluster.metadata.acls import AclOperation, AclPattern, ResourceType
+from barnabas.cluster.metadata.acls import (
+    CLUSTER_NAME,
+    AclOperation,
+    AclPattern,
+    ResourceType,
+)
 from barnabas.config import ConfigError, NodeConfig
-from barnabas.private_files import replace_file
 from barnabas.server.node.initial_users import Grant
 from barnabas.server.node.secured_files import SecuredFiles
 from barnabas.server.node.secured_node import SecuredNode, refuse_decided
-from barnabas.server.node.secured_users import ADMIN, SecuredUser
+from barnabas.server.node.secured_users import ADMIN, OnPassword, SecuredUser
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from barnabas.server.node_group.secured_group import SecuredGroup
 
@@ -43,6 +46,18 @@ _GRANTS: Final[Mapping[str, tuple[Grant, ...]]] = {
         Grant(ResourceType.TRANSACTIONAL_ID, "barnabas-pipelines", _WRITE, _PREFIXED),
     ),
 }
+_READ_ACLS: Final = Grant(ResourceType.CLUSTER, CLUSTER_NAME, (AclOperation.DESCRIBE,))
+_WITHOUT_ACL: Final = "allow.everyone.if.no.acl.found"
+_SETTINGS: Final[Mapping[str, Mapping[str, str]]] = {
+    "registry": {},
+    # A job reads and writes files and databases with the rights of the runner's process: a user
+    # that may create one could read the administrator's password.
+    "pipelines": {"barnabas.rest.full.users": ADMIN},
+}
+_AUTHORIZED: Final[Mapping[str, Sequence[str]]] = {
+    "registry": ("--authorize",),
+    "pipelines": ("--set", "barnabas.rest.authorize=true"),
+}
 
 
 def secured(
@@ -62,8 +77,7 @@ def secured(
     if data is not None:
         given["log.dirs"] = str(data)
     directory = NodeConfig.read(None, given).log_dirs[0]
-    on_password = partial(_use_password, directory, has_http=bool(companions))
-    node = SecuredNode(directory, _users(companions), on_password)
+    node = SecuredNode(directory, _users(companions, given), _password_printer(directory))
     if node.files.nodes_key.exists():
         raise ConfigError(f"{directory} is the directory of several nodes: add --nodes")
     config = NodeConfig.load(None, {**node.properties(host, port), **given})
@@ -80,34 +94,34 @@ def secured_group(
     """
     from barnabas.server.node_group.secured_group import SecuredGroup
 
-    on_password = partial(_use_password, directory, has_http=bool(companions))
-    group = SecuredGroup(directory, _users(companions), on_password)
-    refuse_decided(properties_of(pairs), group.properties())
+    given = properties_of(pairs)
+    group = SecuredGroup(directory, _users(companions, given), _password_printer(directory))
+    refuse_decided(given, group.properties())
     return group
 
 
-def _users(companions: Mapping[str, Path | None]) -> list[SecuredUser]:
-    return [SecuredUser(name, _GRANTS[name], extra) for name, extra in companions.items()]
-
-
-def companion_options(files: SecuredFiles, name: str, file_option: str) -> list[str]:
-    """Return the options of a companion's command: its client's file, https, the administrator."""
+def _users(companions: Mapping[str, Path | None], given: Mapping[str, str]) -> list[SecuredUser]:
+    """Return the companions' users; the settings of their files are those of the authorizer."""
+    decided = {"super.users": f"User:{ADMIN}"}
+    if _WITHOUT_ACL in given:
+        decided[_WITHOUT_ACL] = given[_WITHOUT_ACL]
     return [
-        *(file_option, str(files.client_file(name))),
-        *("--tls-certificate", str(files.node_key), "--tls-key", str(files.node_key)),
-        *("--password-file", str(files.http_users)),
+        SecuredUser(name, _GRANTS[name], [_READ_ACLS], {**decided, **_SETTINGS[name]}, extra)
+        for name, extra in companions.items()
     ]
 
 
-def _use_password(directory: Path, password: str, is_new: bool, *, has_http: bool) -> None:
-    """Print a new password of the administrator, and keep its hash for the companions."""
-    users = SecuredFiles(directory).http_users
-    if has_http and (is_new or not users.exists()):
-        import bcrypt
+def companion_options(files: SecuredFiles, name: str, file_option: str) -> list[str]:
+    """Return the options of a companion's command: its client's file, https, the node's users."""
+    return [
+        *(file_option, str(files.client_file(name))),
+        *("--tls-certificate", str(files.node_key), "--tls-key", str(files.node_key)),
+        *("--auth", "kafka", *_AUTHORIZED[name]),
+    ]
 
-        hashed = bcrypt.hashpw(password.encode(), bcrypt.gensalt()).decode()
-        replace_file(users, f"{ADMIN}:{hashed}\n")
-    if is_new:
+
+def _password_printer(directory: Path) -> OnPassword:
+    def show(password: str) -> None:
         print(
             f"The user {ADMIN} has the password {password}\n"
             "It is shown once. Clients connect with the settings in "
@@ -115,3 +129,5 @@ def _use_password(directory: Path, password: str, is_new: bool, *, has_http: boo
             f"{directory / f'{ADMIN}.properties'} (Java).",
             flush=True,
         )
+
+    return show

@@ -8,6 +8,8 @@ import attrs
 
 from barnabas.cluster.metadata.acls import (
     WILDCARD,
+    Acl,
+    AclFilter,
     AclOperation,
     AclPattern,
     AclPermission,
@@ -18,8 +20,10 @@ from barnabas.protocol.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
     AlterUserScramCredentialsResponse,
 )
-from barnabas.protocol.messages.create_acls import CreateAclsRequest, CreateAclsResponse
+from barnabas.protocol.messages.create_acls import CreateAclsResponse
+from barnabas.protocol.messages.describe_acls import DescribeAclsResponse
 from barnabas.protocol.messages_base import Message
+from barnabas.security.acl_requests import create_request, describe_request, described_acls
 from barnabas.server.node_failures import StartupError
 
 ResponseT = TypeVar("ResponseT", bound=Message)
@@ -71,26 +75,47 @@ async def add_user(send: Send, user: InitialUser) -> None:
         AlterUserScramCredentialsResponse,
     )
     for result in answer.results:
-        _check(user, result.error_code, result.error_message)
-    creations = [
-        CreateAclsRequest.AclCreation(
-            resource_type=grant.kind,
-            resource_name=grant.name,
-            resource_pattern_type=grant.pattern,
-            principal=f"User:{user.name}",
-            host=WILDCARD,
-            operation=operation,
-            permission_type=AclPermission.ALLOW,
+        _check(user.name, result.error_code, result.error_message)
+    await _add_acls(send, user.name, _acls(user.name, user.grants))
+
+
+async def add_missing_grants(send: Send, name: str, grants: Sequence[Grant]) -> list[Acl]:
+    """Add the ACLs that an existing user lacks, and return them.
+
+    Raises StartupError when the ACLs cannot be read or added.
+    """
+    answer = await send(describe_request(AclFilter(principal=f"User:{name}")), DescribeAclsResponse)
+    _check(name, answer.error_code, answer.error_message)
+    existing = set(described_acls(answer))
+    missing = [acl for acl in _acls(name, grants) if acl not in existing]
+    await _add_acls(send, name, missing)
+    return missing
+
+
+def _acls(name: str, grants: Sequence[Grant]) -> list[Acl]:
+    return [
+        Acl(
+            grant.kind,
+            grant.name,
+            grant.pattern,
+            f"User:{name}",
+            WILDCARD,
+            operation,
+            AclPermission.ALLOW,
         )
-        for grant in user.grants
+        for grant in grants
         for operation in grant.operations
     ]
-    if creations:
-        added = await send(CreateAclsRequest(creations=creations), CreateAclsResponse)
-        for each in added.results:
-            _check(user, each.error_code, each.error_message)
 
 
-def _check(user: InitialUser, code: int, message: str | None) -> None:
+async def _add_acls(send: Send, name: str, acls: Sequence[Acl]) -> None:
+    if not acls:
+        return
+    answer = await send(create_request(acls), CreateAclsResponse)
+    for each in answer.results:
+        _check(name, each.error_code, each.error_message)
+
+
+def _check(name: str, code: int, message: str | None) -> None:
     if code:
-        raise StartupError(f"cannot add the user {user.name}: {message} (error code {code})")
+        raise StartupError(f"cannot add the user {name}: {message} (error code {code})")

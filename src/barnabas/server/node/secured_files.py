@@ -47,7 +47,7 @@ class SecuredFiles:
         self.authority = self.directory / "ca.pem"
         self.node_key = self.directory / "node.pem"
         self.nodes_key = self.directory / "nodes.pem"
-        self.http_users = self.directory / "http-users"
+        self._http_users = self.directory / "http-users"
         self._authority_key = self.directory / "ca-key.pem"
 
     def client_file(self, user: str) -> Path:
@@ -122,6 +122,16 @@ class SecuredFiles:
                 f"{user} a new password"
             )
         return password
+
+    def remove_http_users(self) -> bool:
+        """Remove the file of the companions' users that older versions made.
+
+        Return True when there was one. Raises OSError.
+        """
+        if not self._http_users.exists():
+            return False
+        self._http_users.unlink()
+        return True
 
     def write_client_files(
         self, user: str, password: str, bootstrap: str, extra: Mapping[str, str] | None = None
