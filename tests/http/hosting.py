@@ -70,7 +70,7 @@ def with_host(
                 partial(serve_app, app or example_app(), configured, **options)
             )
             try:
-                with trio.fail_after(30):
+                with trio.fail_after(60):
                     async with httpx.AsyncClient(base_url=url, verify=verify or True) as client:
                         await test(client)
             except Exception as error:

@@ -4,6 +4,7 @@ import json
 import logging
 import sys
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from datetime import timedelta
 from types import SimpleNamespace
 from typing import Any
@@ -299,21 +300,38 @@ async def test_http_endpoint_client_that_closes_at_once_leaves_it_serving() -> N
 
 
 @in_trio
-async def test_http_endpoint_closes_connections_above_its_limit_at_once() -> None:
+async def test_http_endpoint_of_too_many_connections_closes_the_oldest() -> None:
     async def ask(port: int) -> None:
         silent = [await trio.open_tcp_stream("127.0.0.1", port) for _ in range(3)]
-        assert await silent[2].receive_some() == b""
-        await silent[0].aclose()
-        while True:  # until the endpoint has seen that
-            head, _ = await get(port, b"GET /livez HTTP/1.0\r\n\r\n")
-            if head:
-                break
+        assert await silent[0].receive_some() == b""
+        head, body = await get(port, b"GET /metrics HTTP/1.0\r\n\r\n")
         assert head.startswith(b"HTTP/1.1 200")
+        assert b'barnabas_metrics_connections_closed_total{limit="connections"} 2.0' in body
+        assert await silent[1].receive_some() == b""
+        await silent[2].send_all(b"GET /livez HTTP/1.0\r\n\r\n")
+        assert (await silent[2].receive_some()).startswith(b"HTTP/1.1 200")
         for stream in silent:
             await stream.aclose()
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(metrics_http, "_CONNECTIONS_MAX", 2)
+        await with_endpoint(fake_node(), ask)
+
+
+@in_trio
+async def test_http_endpoint_closes_a_client_that_sends_a_byte_at_a_time() -> None:
+    async def ask(port: int) -> None:
+        slow = await trio.open_tcp_stream("127.0.0.1", port)
+        with suppress(trio.BrokenResourceError):
+            while True:
+                await slow.send_all(b"G")
+                await trio.sleep(0.02)
+        await slow.aclose()
+        _, body = await get(port, b"GET /metrics HTTP/1.0\r\n\r\n")
+        assert b'barnabas_metrics_connections_closed_total{limit="time"} 1.0' in body
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(metrics_http, "_REQUEST_TIMEOUT_S", 0.3)
         await with_endpoint(fake_node(), ask)
 
 

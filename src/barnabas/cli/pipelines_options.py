@@ -111,7 +111,7 @@ def runner_settings(given: Given) -> RunnerSettings:
 
 def listener_options(settings: RunnerSettings, options: HttpOptions) -> HttpOptions:
     """Return the options of the listener with those that the settings have. Raises ConfigError."""
-    return attrs.evolve(options, auth=options.auth or settings.http_auth)
+    return options.with_properties(settings.http_properties)
 
 
 def session_settings(settings: RunnerSettings, directory: Path) -> SessionSettings:

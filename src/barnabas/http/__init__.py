@@ -5,8 +5,10 @@ bodies and request log lines, and the process that runs an application beside a 
 application is any ASGI application that a room gives. This package imports only the protocol, the
 configuration, the client and the validation of tokens.
 
-How data passes: Hypercorn (`http_host`) reads a request, `hosted_app` checks it, the room's
-application answers; the response passes `hosted_app` again, which counts and logs it.
+How data passes: `http_server` accepts a connection, which has limits until it is authenticated
+(`unauthenticated_connections`); Hypercorn reads a request, `hosted_app` checks it, the room's
+application answers; the response passes `hosted_app` again, which counts and logs it. `http_host`
+puts these parts together.
 
 Hypercorn, Starlette, joserfc and bcrypt are in the extra `registry` and imported when used;
 `optional_packages` names what is missing in one line.

@@ -1,5 +1,7 @@
 """Prometheus metrics of the HTTP host."""
 
+from collections.abc import Callable
+
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
@@ -29,6 +31,25 @@ class HostMetrics:
             buckets=_BUCKETS_S,
             registry=self.registry,
         )
+        self._unauthenticated = Gauge(
+            "barnabas_http_unauthenticated_connections",
+            "Open connections without a request that was authenticated.",
+            registry=self.registry,
+        )
+        self._closed = Counter(
+            "barnabas_http_unauthenticated_connections_closed",
+            "Such connections that were closed, by the property that limits them.",
+            ("limit",),
+            registry=self.registry,
+        )
+
+    def show_unauthenticated(self, count: Callable[[], float]) -> None:
+        """Show the number of unauthenticated connections that a function returns."""
+        self._unauthenticated.set_function(count)
+
+    def closed_unauthenticated(self, limit: str) -> None:
+        """Count an unauthenticated connection that a limit has closed."""
+        self._closed.labels(limit).inc()
 
     def served(self, method: str, status: int, seconds: float) -> None:
         """Count a request. Unusual methods share one label, so that clients make no labels."""

@@ -31,6 +31,7 @@ from barnabas.http.authentication import (
 )
 from barnabas.http.body_limit import BodyTooLargeError, BodyTooSlowError, limited, timed
 from barnabas.http.host_metrics import HostMetrics
+from barnabas.http.unauthenticated_connections import current_connection
 
 logger = logging.getLogger(__name__)
 request_logger = logging.getLogger("barnabas.http.requests")
@@ -71,15 +72,16 @@ class HostedApp:
         self._error_body = error_body
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request, or pass the lifespan on to the application."""
+        """Serve one request; a WebSocket is refused with 403."""
         if scope["type"] != "http":
-            await self._app(scope, receive, send)
+            await send({"type": "websocket.close"})
             return
         exchange = _Exchange(send)
         started = time.perf_counter()
         self.metrics.in_flight.inc()
         try:
-            await self._answer(scope, receive, exchange)
+            with current_connection().request():
+                await self._answer(scope, receive, exchange)
         finally:
             seconds = time.perf_counter() - started
             self.metrics.in_flight.dec()
@@ -97,11 +99,14 @@ class HostedApp:
             else:
                 if self._authentication is not None:
                     await self._authentication.authenticate(scope)
+                current_connection().authenticated()
                 body = limited(scope, timed(receive), self._body_bytes_max)
                 await self._app(scope, body, exchange.send)
         except AuthenticationFailedError as error:
-            challenges = self._authentication.challenges if self._authentication else []
-            await self._refuse(exchange, 401, str(error), challenges)
+            headers = self._authentication.challenges if self._authentication else []
+            if current_connection().is_overdue:
+                headers = [*headers, _CLOSE]
+            await self._refuse(exchange, 401, str(error), headers)
         except AccessUnavailableError as error:
             logger.warning("cannot check the caller error=%s", error)
             message = "the caller cannot be checked now: no broker answers as needed"

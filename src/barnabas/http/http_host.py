@@ -1,17 +1,13 @@
 """The host: an ASGI application on Hypercorn's trio worker.
 
-    async with trio.open_nursery() as nursery:
-        url = await nursery.start(partial(serve_app, app, settings))
-
-Hypercorn is imported here and nowhere else.
+async with trio.open_nursery() as nursery:
+    url = await nursery.start(partial(serve_app, app, settings))
 """
 
 import logging
 import socket
-import ssl
 from collections.abc import Awaitable, Callable
-from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING
 
 import trio
 
@@ -24,24 +20,15 @@ from barnabas.http.http_settings import (
     CrossOrigin,
     HttpOptions,
     HttpSettings,
-    HttpTls,
     ListenAddress,
 )
 from barnabas.http.optional_packages import require
+from barnabas.http.unauthenticated_connections import UnauthenticatedConnections
 
 if TYPE_CHECKING:
-    from hypercorn.config import Config
-
     from barnabas.http.host_metrics import HostMetrics
 
 logger = logging.getLogger(__name__)
-
-_BACKLOG = 1024
-_KEEP_ALIVE_S = 75.0
-# As long as a node's clients have (barnabas.authentication.timeout.ms).
-_HANDSHAKE_S = 30.0
-_REQUESTS_OF_A_CONNECTION = 1_000_000_000
-_GRACE_S = 3.0
 
 
 class HttpStartError(Exception):
@@ -69,10 +56,7 @@ async def serve_app(
     MissingPackageError when a package is not installed.
     """
     require("the HTTP host")
-    from hypercorn import trio as hypercorn
-
-    # Hypercorn's types describe every ASGI message; those of this package do not.
-    run = cast(Any, hypercorn).serve
+    from barnabas.http.http_server import HttpServer
 
     options = settings.options
     hosted = HostedApp(
@@ -84,15 +68,15 @@ async def serve_app(
         not_ready=not_ready,
         error_body=error_body,
     )
-    application = _cross_origin(hosted, options.cross_origin)
-    config = _hypercorn_config(options.tls)
+    connections = UnauthenticatedConnections(options.limits, hosted.metrics.closed_unauthenticated)
+    hosted.metrics.show_unauthenticated(lambda: len(connections))
+    server = HttpServer(_cross_origin(hosted, options.cross_origin), options.tls, connections)
     listening = bind_listener(settings.listen) if listener is None else listener
     _warn_open_access(settings)
     port: int = listening.getsockname()[1]
     url = f"{options.scheme}://{ListenAddress(settings.listen.host, port)}"
-    config.bind = [f"fd://{listening.detach()}"]
     async with trio.open_nursery() as nursery:
-        await nursery.start(partial(run, application, config, shutdown_trigger=stop))
+        await nursery.start(server.run, listening, stop or trio.sleep_forever)
         logger.info("serving http url=%s", url)
         task_status.started(url)
 
@@ -159,39 +143,3 @@ def bind_listener(address: ListenAddress) -> socket.socket:
     except OSError as error:
         raise HttpStartError(f"cannot listen on {address}: {error.strerror or error}") from None
     return listening
-
-
-def _hypercorn_config(tls: HttpTls | None) -> "Config":
-    from hypercorn.config import Config
-
-    config = Config()
-    config.backlog = _BACKLOG
-    config.ssl_handshake_timeout = _HANDSHAKE_S
-    config.keep_alive_timeout = _KEEP_ALIVE_S
-    config.keep_alive_max_requests = _REQUESTS_OF_A_CONNECTION
-    config.graceful_timeout = _GRACE_S
-    config.include_server_header = False
-    config.alpn_protocols = ["http/1.1"]
-    config.accesslog = None
-    config.errorlog = logging.getLogger("barnabas.http.hypercorn")
-    config.errorlog.setLevel(logging.WARNING)
-    if tls is not None:
-        _check_tls(tls)
-        config.certfile = str(tls.certificate_file)
-        config.keyfile = str(tls.key_file)
-        config.keyfile_password = tls.key_password
-        if tls.client_ca_file is not None:
-            config.ca_certs = str(tls.client_ca_file)
-            config.verify_mode = ssl.CERT_REQUIRED
-    return config
-
-
-def _check_tls(tls: HttpTls) -> None:
-    """Raise ConfigError when the certificate, key or authority cannot be used."""
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    try:
-        context.load_cert_chain(tls.certificate_file, tls.key_file, tls.key_password or "")
-        if tls.client_ca_file is not None:
-            context.load_verify_locations(tls.client_ca_file)
-    except (OSError, ssl.SSLError) as error:
-        raise ConfigError(f"Cannot use the TLS files: {error}") from None

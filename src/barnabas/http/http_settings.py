@@ -7,6 +7,7 @@ from typing import Final
 import attrs
 
 from barnabas.config import ConfigError
+from barnabas.http.unauthenticated_connections import LIMIT_PROPERTIES, ConnectionLimits
 
 BODY_BYTES_MAX: Final = 1 << 20
 _BODY_BYTES_MOST: Final = 1 << 30
@@ -18,7 +19,15 @@ _HEADERS: Final = "access.control.allow.headers"
 _EXPOSED: Final = "access.control.expose.headers"
 AUTH_PROPERTY: Final = "barnabas.http.auth"
 BY_KAFKA: Final = "kafka"
-HTTP_PROPERTIES: Final = (BODY_BYTES_PROPERTY, AUTH_PROPERTY, _ORIGIN, _METHODS, _HEADERS, _EXPOSED)
+HTTP_PROPERTIES: Final = (
+    BODY_BYTES_PROPERTY,
+    AUTH_PROPERTY,
+    *LIMIT_PROPERTIES,
+    _ORIGIN,
+    _METHODS,
+    _HEADERS,
+    _EXPOSED,
+)
 """Properties that a file of a command may have for its HTTP listener."""
 
 
@@ -116,6 +125,8 @@ class HttpOptions:
     body_bytes_max: int = BODY_BYTES_MAX
     logs_requests: bool = True
     cross_origin: CrossOrigin = attrs.field(factory=CrossOrigin)
+    limits: ConnectionLimits = attrs.field(factory=ConnectionLimits)
+    """Limits of connections that have not authenticated."""
 
     def __attrs_post_init__(self) -> None:
         """Raise ConfigError for an unknown way to authenticate, and for two."""
@@ -136,8 +147,13 @@ class HttpOptions:
                 f"{_BODY_BYTES_MOST}"
             )
         rules = CrossOrigin.from_properties(properties)
-        auth = properties.get(AUTH_PROPERTY, self.auth).strip()
-        return attrs.evolve(self, auth=auth, body_bytes_max=int(text), cross_origin=rules)
+        return attrs.evolve(
+            self,
+            auth=properties.get(AUTH_PROPERTY, self.auth).strip(),
+            body_bytes_max=int(text),
+            cross_origin=rules,
+            limits=ConnectionLimits.from_properties(properties),
+        )
 
     @property
     def scheme(self) -> str:

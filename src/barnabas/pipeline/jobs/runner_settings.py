@@ -25,6 +25,11 @@ from barnabas.pipeline.jobs.job_config import RunnerDefaults
 
 _SECURITY: Final = ("security.", "sasl.", "ssl.", "enable.ssl.")
 _ACL_PROPERTIES: Final = ("super.users", "allow.everyone.if.no.acl.found")
+_HTTP: Final = (
+    "barnabas.http.auth",
+    "barnabas.authentication.timeout.ms",
+    "barnabas.unauthenticated.connections.max",
+)
 _CONVERTERS: Final = {
     "key.converter": "org.apache.kafka.connect.json.JsonConverter",
     "value.converter": "org.apache.kafka.connect.json.JsonConverter",
@@ -120,6 +125,20 @@ DEFINITION: Final = ConfigDef(
             validator=OneOf(("", "kafka")),
         ),
         _key(
+            "barnabas.authentication.timeout.ms",
+            ConfigType.INT,
+            30_000,
+            "Milliseconds that each step of an HTTP connection may take until it is authenticated.",
+            validator=InRange(1),
+        ),
+        _key(
+            "barnabas.unauthenticated.connections.max",
+            ConfigType.INT,
+            500,
+            "HTTP connections that may be unauthenticated at a time; one more closes the oldest.",
+            validator=InRange(1),
+        ),
+        _key(
             "barnabas.rest.full.users",
             ConfigType.LIST,
             None,
@@ -199,7 +218,8 @@ class RunnerSettings:
     """The table formats whose libraries the session has."""
     view_directory: Path
     """Where views of this group keep their rows."""
-    http_auth: str
+    http_properties: Mapping[str, str] = attrs.field(repr=False)
+    """The properties of the HTTP listener that are set."""
     full_users: tuple[str, ...] | None
     """The users that may change something; None: all."""
     authorizes: bool
@@ -247,7 +267,7 @@ class RunnerSettings:
             checkpoint_directory=_optional(parsed["checkpoint.dir"]),
             lake_formats=_names(parsed["lake.formats"]),
             view_directory=_view_directory(_optional(parsed["view.dir"]), defaults.group_id),
-            http_auth=str(parsed["barnabas.http.auth"]),
+            http_properties={k: properties[k] for k in _HTTP if properties.get(k)},
             full_users=_users(parsed["barnabas.rest.full.users"]),
             authorizes=parsed["barnabas.rest.authorize"] is True,
             acl_properties={k: properties[k] for k in _ACL_PROPERTIES if k in properties},

@@ -4,6 +4,7 @@ The hot path only adds to plain integers (`Route`, `Transport`). A collector rea
 state of the parts. prometheus-client is imported with the first read.
 """
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -66,6 +67,8 @@ class Metrics:
         self._is_controller = is_controller
         self._registry: Any = None
         self.loop_holds: LoopHolds | None = None
+        self.endpoint_closings: Counter[str] = Counter()
+        """Connections of the endpoint that one of its limits closed."""
 
     def text(self) -> bytes:
         """Return all metrics in Prometheus' text format."""
@@ -178,6 +181,14 @@ class Metrics:
             "Connections refused because of a limit",
             transport.refused,
         )
+        closings = CounterMetricFamily(
+            "barnabas_metrics_connections_closed",
+            "Connections of the metrics endpoint that a limit closed: of time, or of connections",
+            labels=["limit"],
+        )
+        for limit in ("time", "connections"):
+            closings.add_metric([limit], self.endpoint_closings[limit])
+        yield closings
 
     def _state(self) -> Iterator[Any]:
         from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily

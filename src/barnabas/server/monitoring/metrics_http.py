@@ -3,13 +3,13 @@
 `/livez` answers 200 as long as the node's loop runs, also while it waits for a quorum. `/readyz`
 (and `/healthz`) answers 200 while the node serves clients: a broker must be unfenced.
 h11 reads the requests and writes the responses. The endpoint takes GET and HEAD, one request per
-connection, within a few seconds and 8 KiB, on a limited number of connections at a time.
+connection, within a few seconds and 8 KiB, on a limited number of connections at a time: one more
+closes the oldest.
 """
 
 import json
 import logging
 from collections.abc import Callable, Sequence
-from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import unquote
@@ -93,34 +93,39 @@ async def serve_http(
     bound = listeners[0].socket.getsockname()[1]
     logger.info("serving metrics url=http://%s:%d/metrics", host, bound)
     task_status.started(bound)
-    slots = trio.CapacityLimiter(_CONNECTIONS_MAX)
-    await trio.serve_listeners(partial(_serve_in_slot, pages, slots), listeners)
+    await trio.serve_listeners(_Clients(pages).serve, listeners)
 
 
-async def _serve_in_slot(
-    pages: NodePages, slots: trio.CapacityLimiter, stream: trio.SocketStream
-) -> None:
-    """Serve a connection; close it at once when there are too many."""
-    try:
-        slots.acquire_on_behalf_of_nowait(stream)
-    except trio.WouldBlock:
+class _Clients:
+    """The open connections, each with the scope that ends it."""
+
+    def __init__(self, pages: NodePages) -> None:
+        self._pages = pages
+        self._open: dict[trio.SocketStream, trio.CancelScope] = {}  # the oldest first
+
+    async def serve(self, stream: trio.SocketStream) -> None:
+        """Serve a connection; close the oldest one when there are too many."""
+        if len(self._open) >= _CONNECTIONS_MAX:
+            self._open.pop(next(iter(self._open))).cancel()
+            self._closed("connections")
+        with trio.move_on_after(_REQUEST_TIMEOUT_S) as scope:
+            self._open[stream] = scope
+            await _serve_connection(self._pages, stream)
+        if self._open.pop(stream, None) is not None and scope.cancelled_caught:
+            self._closed("time")
         await trio.aclose_forcefully(stream)
-        return
-    try:
-        await _serve_connection(pages, stream)
-    finally:
-        slots.release_on_behalf_of(stream)
+
+    def _closed(self, limit: str) -> None:
+        self._pages.metrics.endpoint_closings[limit] += 1
+        logger.debug("closing a connection of the metrics endpoint limit=%s", limit)
 
 
 async def _serve_connection(pages: NodePages, stream: trio.SocketStream) -> None:
     connection = h11.Connection(h11.SERVER, max_incomplete_event_size=_REQUEST_BYTES_MAX)
     try:
-        with trio.move_on_after(_REQUEST_TIMEOUT_S):
-            await _serve_request(pages, connection, stream)
+        await _serve_request(pages, connection, stream)
     except (trio.BrokenResourceError, h11.LocalProtocolError):
         logger.debug("the HTTP client closed the connection")
-    finally:
-        await trio.aclose_forcefully(stream)
 
 
 async def _serve_request(
