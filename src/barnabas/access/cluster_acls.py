@@ -9,7 +9,7 @@ import trio
 
 from barnabas.client import ClientError, KafkaClient
 from barnabas.cluster.metadata.acls import Acl, AclOperation, AclsImage, ResourceType
-from barnabas.config import ConfigError
+from barnabas.config import ConfigError, boolean_of
 from barnabas.http.authentication import AccessUnavailableError
 from barnabas.protocol.errors import ErrorCode, KafkaError, error_code
 from barnabas.protocol.messages.describe_acls import DescribeAclsResponse
@@ -31,7 +31,6 @@ _USABLE_S: Final = 60.0
 """For this time they are used when no broker answers."""
 _RETRY_S: Final = 1.0
 _REFRESH_TIMEOUT_S: Final = 5.0
-_BOOLEANS: Final = {"true": True, "false": False}
 
 
 @attrs.frozen
@@ -44,14 +43,12 @@ class AclSettings:
     @classmethod
     def from_properties(cls, properties: Mapping[str, str]) -> "AclSettings":
         """Return the settings that properties describe. Raises ConfigError."""
-        text = properties.get(_WITHOUT_ACL, "false").strip().lower()
-        if text not in _BOOLEANS:
-            raise ConfigError(f"Invalid value {text} for {_WITHOUT_ACL}: it must be true or false")
+        allow_without_acl = boolean_of(_WITHOUT_ACL, properties.get(_WITHOUT_ACL, "false"))
         try:
             super_users = super_users_of(properties.get(_SUPER_USERS, ""))
         except ValueError as error:
             raise ConfigError(f"Invalid value for {_SUPER_USERS}: {error}") from None
-        return cls(super_users, _BOOLEANS[text])
+        return cls(super_users, allow_without_acl)
 
 
 @attrs.frozen

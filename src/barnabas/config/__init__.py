@@ -12,7 +12,15 @@ network or the log.
 from barnabas.config.listeners import Listener
 from barnabas.config.node_config import NodeConfig
 from barnabas.config.properties import BROKER_PROPERTIES, TOPIC_PROPERTIES
-from barnabas.config.schema import ConfigError, Dynamic, Importance, Property, Source, Type
+from barnabas.config.schema import (
+    ConfigError,
+    Dynamic,
+    Importance,
+    Property,
+    Source,
+    Type,
+    boolean_of,
+)
 from barnabas.config.topic_config import TopicConfig, validate_topic_overrides
 
 __all__ = [
@@ -27,5 +35,6 @@ __all__ = [
     "Source",
     "TopicConfig",
     "Type",
+    "boolean_of",
     "validate_topic_overrides",
 ]

@@ -318,6 +318,16 @@ class Property:
         )
 
 
+def boolean_of(name: str, text: str) -> bool:
+    """Return the value of a property that is true or false. Raises ConfigError."""
+    try:
+        return _boolean(text)
+    except ValueError as error:
+        raise ConfigError(
+            f"Invalid value {text} for {name}: it must be {error}", name=name
+        ) from None
+
+
 def _boolean(text: str) -> bool:
     lowered = text.strip().lower()
     if lowered not in ("true", "false"):

@@ -40,7 +40,7 @@ def create_acls(
     response = CreateAclsResponse()
     added = set[Acl]()
     for creation in request.creations:
-        acl = _acl(creation)
+        acl = acl_of(creation)
         result = CreateAclsResponse.AclCreationResult()
         refusal = _refusal(acl)
         if refusal is not None:
@@ -52,7 +52,8 @@ def create_acls(
     return ControllerResult(records, response)
 
 
-def _acl(creation: CreateAclsRequest.AclCreation) -> Acl:
+def acl_of(creation: CreateAclsRequest.AclCreation) -> Acl:
+    """Return the ACL of a request."""
     return Acl.of_codes(
         (creation.resource_type, creation.resource_name, creation.resource_pattern_type),
         (creation.principal, creation.host, creation.operation, creation.permission_type),

@@ -124,6 +124,11 @@ class Acl:
             AclPermission.of(permission),
         )
 
+    @property
+    def is_unknown(self) -> bool:
+        """True when a code of the ACL is one of a later version."""
+        return 0 in (self.resource_type, self.pattern_type, self.operation, self.permission)
+
     def record(self, acl_id: Uuid) -> AccessControlEntryRecord:
         """Return the record that adds the ACL."""
         return AccessControlEntryRecord(

@@ -13,7 +13,7 @@ from barnabas.access.cluster_acls import (
 )
 from barnabas.client import KafkaClient
 from barnabas.cluster.metadata.acls import CLUSTER_NAME, AclOperation, ResourceType
-from barnabas.config import ConfigError
+from barnabas.config import ConfigError, boolean_of
 from barnabas.http import principal_of
 from barnabas.http.asgi import Scope
 from barnabas.registry.core.subject_topics import SubjectTopics
@@ -37,10 +37,8 @@ class Authorization:
         cls, properties: Mapping[str, str], *, enabled: bool
     ) -> "Authorization | None":
         """Return the settings, None without authorization. Raises ConfigError."""
-        text = properties.get(_AUTHORIZE, "false").strip().lower()
-        if text not in ("true", "false"):
-            raise ConfigError(f"Invalid value {text} for {_AUTHORIZE}: it must be true or false")
-        if not enabled and text == "false":
+        is_set = boolean_of(_AUTHORIZE, properties.get(_AUTHORIZE, "false"))
+        if not (enabled or is_set):
             given = [name for name in AUTHORIZATION_PROPERTIES[1:] if name in properties]
             if given:
                 raise ConfigError(

@@ -6,14 +6,8 @@ element UNKNOWN (code 0, or one of a later version) ends the connection.
 
 from collections.abc import Iterable
 
-from barnabas.cluster.controller.acl_changes import filter_of
-from barnabas.cluster.metadata.acls import (
-    AclOperation,
-    AclPattern,
-    AclPermission,
-    ResourceType,
-    acls_by_resource,
-)
+from barnabas.cluster.controller.acl_changes import acl_of, filter_of
+from barnabas.cluster.metadata.acls import Acl, AclFilter, acls_by_resource
 from barnabas.protocol.errors import ErrorCode, KafkaError, ProtocolError
 from barnabas.protocol.messages.create_acls import CreateAclsRequest
 from barnabas.protocol.messages.delete_acls import DeleteAclsRequest
@@ -26,11 +20,12 @@ def describe_acls(context: AnyContext, request: DescribeAclsRequest) -> Describe
 
     Raises KafkaError SECURITY_DISABLED on a node without an authorizer.
     """
-    _check_filters("DescribeAcls", [request])
+    selection = filter_of(request)
+    _check("DescribeAcls", [selection])
     authorizer = context.route.authorizer
     if authorizer is None:
         raise KafkaError(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured on the broker")
-    selected = (acl for _, acl in authorizer.acls.selected(filter_of(request)))
+    selected = (acl for _, acl in authorizer.acls.selected(selection))
     return DescribeAclsResponse(
         resources=[
             DescribeAclsResponse.DescribeAclsResource(
@@ -55,37 +50,11 @@ def describe_acls(context: AnyContext, request: DescribeAclsRequest) -> Describe
 def check_form(request: CreateAclsRequest | DeleteAclsRequest) -> None:
     """Raise ProtocolError for an element that is UNKNOWN."""
     if isinstance(request, DeleteAclsRequest):
-        _check_filters("DeleteAcls", request.filters)
-        return
-    for acl in request.creations:
-        _check(
-            "CreateAcls",
-            acl.resource_type,
-            acl.resource_pattern_type,
-            acl.operation,
-            acl.permission_type,
-        )
+        _check("DeleteAcls", map(filter_of, request.filters))
+    else:
+        _check("CreateAcls", map(acl_of, request.creations))
 
 
-def _check_filters(
-    api: str, filters: Iterable[DescribeAclsRequest | DeleteAclsRequest.DeleteAclsFilter]
-) -> None:
-    for each in filters:
-        _check(
-            api,
-            each.resource_type_filter,
-            each.pattern_type_filter,
-            each.operation,
-            each.permission_type,
-        )
-
-
-def _check(api: str, kind: int, pattern: int, operation: int, permission: int) -> None:
-    is_known = (
-        ResourceType.of(kind)
-        and AclPattern.of(pattern)
-        and AclOperation.of(operation)
-        and AclPermission.of(permission)
-    )
-    if not is_known:
+def _check(api: str, elements: Iterable[Acl | AclFilter]) -> None:
+    if any(each.is_unknown for each in elements):
         raise ProtocolError(f"{api} request contains UNKNOWN elements")
