@@ -4,35 +4,25 @@
 group and transactions under its name.
 """
 
-import functools
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, Self
 
-import attrs
-from confluent_kafka import KafkaException
-
-from barnabas.config import ConfigError
 from barnabas.pipeline.delivery.driver import frame_sources
-from barnabas.pipeline.delivery.driver.cluster_state import ClusterState
 from barnabas.pipeline.delivery.driver.spark_library import DataFrame, SparkSession
-from barnabas.pipeline.delivery.forward import frame_job
-from barnabas.pipeline.delivery.micro_batches import micro_batch_job, micro_batch_removal
 from barnabas.pipeline.delivery.plan import kafka_properties
-from barnabas.pipeline.delivery.plan.job_plan import Guarantee, JobKind, JobPlan, OnTrim, RunningJob
-from barnabas.pipeline.delivery.plan.task_failures import refused
+from barnabas.pipeline.delivery.plan.job_plan import Guarantee, OnTrim
 from barnabas.pipeline.spark.engine import Engine
 from barnabas.pipeline.spark.session import SessionSettings, send_packages
 from barnabas.pipeline.streams import (
-    joined_topics,
     output_frames,
     topic_reading,
     topology_operators,
     topology_picture,
     topology_text,
 )
-from barnabas.pipeline.streams.known_topics import KnownTopics
-from barnabas.pipeline.streams.output_frames import Letters, OutputError, OutputSerdes
+from barnabas.pipeline.streams.app_queries import AppQueries, Output, QuerySettings
+from barnabas.pipeline.streams.output_frames import OutputSerdes
 from barnabas.pipeline.streams.record_stream import Stream
 from barnabas.pipeline.streams.record_table import Table
 from barnabas.pipeline.streams.serde_codecs import codec_of, keys_of
@@ -49,24 +39,6 @@ from barnabas.pipeline.views.live_view import LiveView, ViewSpec
 
 _POLL_S: Final = 0.2
 _FORMATS: Final = {"text": topology_text.text_of, "svg": topology_picture.svg_of}
-
-
-@attrs.frozen(eq=False)
-class _Output:
-    """The rows of one query, and the topic that they go to."""
-
-    name: str
-    records: Stream | Table | DataFrame
-    topic: str | None
-    serdes: OutputSerdes
-    guarantee: Guarantee
-    output_mode: str | None
-    """Spark's output mode of a query with state; None without state."""
-
-    @property
-    def inputs(self) -> tuple[TopicInput, ...]:
-        """Return the topics that a stream or a table comes from."""
-        return self.records.inputs if isinstance(self.records, Stream | Table) else ()
 
 
 class App:
@@ -95,13 +67,17 @@ class App:
     ) -> None:
         check_name(name)
         self.name = name
-        self._bootstrap = bootstrap
-        self._properties = dict(properties or {})
-        self._transaction_timeout_ms = kafka_properties.transaction_timeout_ms(self._properties)
         self._state = StateDirectory.of(name, state)
+        self._settings = QuerySettings(
+            name,
+            bootstrap,
+            dict(properties or {}),
+            self._state,
+            OnTrim(on_trim),
+            trigger_ms,
+            kafka_properties.transaction_timeout_ms(properties or {}),
+        )
         self._registry = registry
-        self._on_trim = OnTrim(on_trim)
-        self._trigger_ms = trigger_ms
         self._session: SparkSession | None = None
         self._engine: Engine | None = Engine(
             SessionSettings(
@@ -112,13 +88,10 @@ class App:
                 properties=dict(spark or {}),
             )
         )
-        self._outputs: dict[str, _Output] = {}
+        self._queries = AppQueries(self._settings, self._read, self._is_session_alive)
         self._topology = Topology()
-        self._queries: dict[str, StreamQuery] = {}
-        self._letters: dict[TopicInput, str] = {}
         self._watcher: QueryWatcher | None = None
-        self._topics = KnownTopics(name, self._client)
-        self._views = AppViews(self._client, self._state.views)
+        self._views = AppViews(self._settings.client, self._state.views)
 
     @classmethod
     def attach(cls, session: SparkSession, name: str, *args: Any, **options: Any) -> Self:
@@ -214,9 +187,8 @@ class App:
         """
         named = name or (f"{self.name}-{topic}" if topic else self.name)
         check_name(named)
-        if named in self._outputs:
-            raise ValueError(f"the app has a query {named} already: name this one with name=")
-        output = _Output(
+        self._queries.check_free(named)
+        output = Output(
             named,
             records,
             topic,
@@ -226,20 +198,7 @@ class App:
             Guarantee(delivery),
             output_frames.output_mode_of(records, output_mode, Guarantee(delivery)),
         )
-        if output.output_mode is not None and output.guarantee is Guarantee.AT_LEAST_ONCE:
-            raise ValueError(
-                f"query {named} has state, so it is delivered exactly once: at-least-once is for "
-                "queries without state"
-            )
-        self._rows(output)
-        self._outputs[named] = output
-        query = StreamQuery(
-            named,
-            functools.partial(self._start_job, output),
-            has_committed_positions=output.output_mode is None,
-            is_session_alive=self._is_session_alive,
-        )
-        self._queries[named] = query
+        query = self._queries.add(output)
         self._describe(output)
         return query
 
@@ -273,7 +232,7 @@ class App:
         Raises ViewNotReadyError when the time is over, ViewStoreError when another process has the
         view's file, ValueError for a serde that only Spark can read.
         """
-        known = next((each for each in self._outputs.values() if each.topic == topic), None)
+        known = next((each for each in self._queries.outputs.values() if each.topic == topic), None)
         if known is not None and isinstance(known.records, Stream | Table):
             windows = windows or known.records.windows
             key = key or known.serdes.key or output_frames.serde_of(known.records.frame, KEY)
@@ -300,25 +259,22 @@ class App:
         """
         if self._watcher is not None:
             raise RuntimeError(f"app {self.name} was started already: reset it before")
-        unknown = [name for name in queries if name not in self._outputs]
+        unknown = [name for name in queries if name not in self._queries.outputs]
         if unknown:
-            names = ", ".join(self._outputs) or "none"
+            names = ", ".join(self._queries.outputs) or "none"
             raise ValueError(f"the app has no query {unknown[0]}; its queries: {names}")
-        self._assign_letters()
+        self._queries.assign_letters()
         self._state.lock()
-        properties = kafka_properties.for_librdkafka(self._client)
-        for name in queries or tuple(self._outputs):
-            micro_batch_removal.forget(name, name, properties, self._state.checkpoint(name))
-            self._topics.forget(name)
+        self._queries.forget(queries or tuple(self._queries.outputs))
 
     def start(self) -> None:
         """Start all queries and return. Raises StreamFailedError, StateInUseError."""
         if self._watcher is not None:
             raise RuntimeError(f"app {self.name} was started already")
-        if not self._outputs:
+        if not self._queries.outputs:
             raise RuntimeError(f"app {self.name} has nothing to run: call write() first")
-        self._assign_letters()
-        self._watcher = QueryWatcher(list(self._queries.values()))
+        self._queries.assign_letters()
+        self._watcher = QueryWatcher(list(self._queries.queries.values()))
         self._watcher.start()
 
     def wait(self, timeout_s: float | None = None) -> bool:
@@ -356,10 +312,6 @@ class App:
     def __exit__(self, *error: object) -> None:
         self.stop()
 
-    @property
-    def _client(self) -> dict[str, str]:
-        return {**self._properties, "bootstrap.servers": self._bootstrap}
-
     def _is_session_alive(self) -> bool:
         """True while the app's own session runs; of a given one, the caller takes care."""
         return self._engine is None or self._engine.is_alive()
@@ -390,7 +342,7 @@ class App:
         )
 
     def _read(self, given: TopicInput) -> DataFrame:
-        return topic_reading.read(self.spark, self._client, given, self._on_trim)
+        return topic_reading.read(self.spark, self._settings.client, given, self._settings.on_trim)
 
     def _prepared(self, serde: Serde | None, topic: str, side: str) -> Serde:
         return (serde or Bytes()).prepared(SerdeContext(topic, side, self._registry))
@@ -398,57 +350,7 @@ class App:
     def _for_output(self, serde: Serde | None, topic: str | None, side: str) -> Serde | None:
         return None if serde is None else self._prepared(serde, topic or "", side)
 
-    def _assign_letters(self) -> None:
-        """Choose the query that writes the dead letters of each topic, once.
-
-        The first query that forwards records of the topic writes them in its transactions. Where
-        all queries have state, a query is added.
-        """
-        waiting: dict[TopicInput, None] = {}
-        for output in list(self._outputs.values()):
-            for each in output.inputs:
-                if each.on_error is OnError.DEAD_LETTER and each not in self._letters:
-                    if output.output_mode is None:
-                        self._letters[each] = output.name
-                        waiting.pop(each, None)
-                    else:
-                        waiting[each] = None
-        for each in waiting:
-            stream = Stream(self._read(each), (each,))
-            name = f"{self.name}-{each.topic}-letters"
-            query = self.write(stream.filter("false"), each.dead_letters, name=name)
-            self._letters[each] = query.name
-
-    def _rows(self, output: _Output) -> DataFrame:
-        """Return the rows of a query in the columns of the deliveries. Raises OutputError."""
-        if not isinstance(output.records, Stream | Table):
-            return output_frames.of_frame(output.records, output.topic)
-        if output.topic is None:
-            raise OutputError("write() needs the topic of a stream or a table")
-        topics = [each.topic for each in output.inputs if self._writes_letters(output, each)]
-        letters = Letters(tuple(topics), self.name)
-        return output_frames.of_records(output.records, output.topic, output.serdes, letters)
-
-    def _start_job(self, output: _Output, generation: int) -> RunningJob:
-        """Start the job of a query. Raises JobStartError."""
-        rows = self._rows(output)
-        plan = self._plan(output, rows, generation)
-        if isinstance(output.records, Stream):
-            joined_topics.check(self._client, output.records.joined_topics)
-        self._create_letter_topics(output)
-        if output.output_mode is None:
-            plan = attrs.evolve(plan, topic_ids=self._known_ids(output.name))
-            remember = functools.partial(self._topics.remember, output.name)
-            has_all_records = isinstance(output.records, Stream | Table)
-            return frame_job.start(
-                plan, rows, self._state.work, remember, has_all_records=has_all_records
-            )
-        if not frame_sources.has_state(rows):
-            rows = rows.repartition("key")
-        checkpoint = self._state.checkpoint(output.name)
-        return micro_batch_job.start(plan, rows, checkpoint, output.output_mode)
-
-    def _describe(self, output: _Output) -> None:
+    def _describe(self, output: Output) -> None:
         """Add a query to the topology."""
         records = output.records
         if isinstance(records, Stream | Table) and output.topic is not None:
@@ -457,43 +359,3 @@ class App:
         elif not isinstance(records, Stream | Table):
             topics = frame_sources.kafka_topics(records)
             topology_operators.written_frame(self._topology, topics, output.topic)
-
-    def _plan(self, output: _Output, rows: DataFrame, generation: int) -> JobPlan:
-        topics = tuple(dict.fromkeys(each.topic for each in output.inputs))
-        return JobPlan(
-            output.name,
-            generation,
-            JobKind.STREAM,
-            self._bootstrap,
-            group_id=output.name,
-            transactional_id=output.name,
-            topics=topics or frame_sources.kafka_topics(rows),
-            target_topic=output.topic,
-            guarantee=output.guarantee,
-            client_properties=self._properties,
-            on_trim=self._on_trim,
-            trigger_ms=self._trigger_ms,
-            transaction_timeout_ms=self._transaction_timeout_ms,
-        )
-
-    def _known_ids(self, query: str) -> Mapping[str, str]:
-        """Return the ids of the topics that a query has read. Raises JobStartError."""
-        try:
-            return self._topics.of(query)
-        except (ConfigError, KafkaException, TimeoutError) as error:
-            raise refused(str(error), is_permanent=isinstance(error, ConfigError)) from error
-
-    def _create_letter_topics(self, output: _Output) -> None:
-        """Create the topics of the dead letters that a query writes. Raises JobStartError."""
-        names = {each.dead_letters for each in output.inputs if self._writes_letters(output, each)}
-        if not names:
-            return
-        try:
-            cluster = ClusterState(kafka_properties.for_librdkafka(self._client))
-            for name in sorted(names):
-                cluster.create_topic(name, 1, {})
-        except KafkaException as error:
-            raise refused(str(error), is_permanent=False) from error
-
-    def _writes_letters(self, output: _Output, each: TopicInput) -> bool:
-        return self._letters.get(each) == output.name

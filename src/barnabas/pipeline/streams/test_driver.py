@@ -279,13 +279,16 @@ class _DriverApp(App):
 
     def outputs(self) -> Mapping[str, object]:
         """Return the outputs that name a topic, by topic."""
-        return {each.topic: each for each in self._outputs.values() if each.topic is not None}
+        return {
+            each.topic: each for each in self._queries.outputs.values() if each.topic is not None
+        }
 
     def frames(self) -> dict[str, tuple[DataFrame, str | None]]:
         """Return the rows and the output mode of each query."""
-        self._assign_letters()
+        self._queries.assign_letters()
         return {
-            name: (self._rows(output), output.output_mode) for name, output in self._outputs.items()
+            name: (self._queries.rows(output), output.output_mode)
+            for name, output in self._queries.outputs.items()
         }
 
     def _read(self, given: TopicInput) -> DataFrame:
