@@ -232,6 +232,10 @@ def test_example_of_suppression_with_a_limit_runs_without_kafka(engine) -> None:
     run_with_driver("max_records=2", engine.session)
 
 
+def test_example_of_a_chain_runs_without_kafka(engine) -> None:
+    run_with_driver("users-per-level", engine.session)
+
+
 def run_with_driver(part: str, session: Any) -> None:
     code = example(part)
     assert "TestDriver(describe)" in code

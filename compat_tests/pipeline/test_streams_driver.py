@@ -268,8 +268,10 @@ def test_suppress_where_no_kernel_can_follow_is_refused(engine) -> None:
         ):
             with pytest.raises(ks.OperatorError, match="write the table to a topic"):
                 refused()
-        with pytest.raises(ks.OperatorError, match="follows another operator with state"):
-            table.suppress("1 second").group_by("team")
+        with pytest.raises(ks.OperatorError, match="group_by_key cannot take keys with windows"):
+            windows.count().to_stream().group_by_key()
+        with pytest.raises(ks.OperatorError, match="join_table cannot take keys with windows"):
+            app.topic("teams").join_table(windows.count())
         with pytest.raises(ks.OperatorError, match="needs an expression"):
             table.group_by()
         with pytest.raises(ks.KeyTypeError, match="bigint and string"):
@@ -394,8 +396,9 @@ def test_processor_that_needs_punctuate_and_lacks_it_is_refused(engine) -> None:
             stream.process(waiting().process, state="silent", wall_clock_every="1 second")
         with pytest.raises(ks.OperatorError, match="shorter than a millisecond"):
             stream.process(Silent(), state="silent", wall_clock_every="0 seconds")
-        with pytest.raises(ks.OperatorError, match="follows another operator with state"):
-            stream.group_by_key().count().to_stream().process(Silent(), state="silent")
+        windows = stream.window(ks.tumbling("1 second")).count().to_stream()
+        with pytest.raises(ks.OperatorError, match="process cannot take keys with windows"):
+            windows.process(Silent(), state="silent")
         app.write(stream, "out")
 
     ks.TestDriver(describe, session=engine.session).close()

@@ -33,6 +33,7 @@ import org.apache.kafka.streams.kstream.KGroupedStream;
 import org.apache.kafka.streams.kstream.KGroupedTable;
 import org.apache.kafka.streams.kstream.KStream;
 import org.apache.kafka.streams.kstream.KTable;
+import org.apache.kafka.streams.kstream.KeyValueMapper;
 import org.apache.kafka.streams.kstream.Materialized;
 import org.apache.kafka.streams.kstream.Produced;
 import org.apache.kafka.streams.kstream.SessionWindows;
@@ -171,6 +172,8 @@ public class StreamsPeer {
         streamJoins();
         processors();
         chains();
+        chainsOfStreams();
+        chainsOfTables();
     }
 
     static void stateless() {
@@ -435,6 +438,59 @@ public class StreamsPeer {
             out.add(grouped(b, "left").count(longs()).filter((k, v) -> v % 2 == 0)));
         TOPOLOGIES.put("tables-then-count", (b, out) -> out.add(table(b, "left").join(table(b, "right"), StreamsPeer::pair)
             .groupBy((k, v) -> new KeyValue<>(reference(v), v), Grouped.with(TEXT, TEXT)).count(longs())));
+    }
+
+    static KStream<String, String> changes(StreamsBuilder builder) {
+        return grouped(builder, "left").reduce(StreamsPeer::appended, Materialized.with(TEXT, TEXT)).toStream();
+    }
+
+    static KGroupedStream<String, String> valued(StreamsBuilder builder) {
+        return stream(builder, "left").filter((k, v) -> v != null).groupByKey(Grouped.with(TEXT, TEXT));
+    }
+
+    static KTable<String, Long> counted(KStream<String, String> records, KeyValueMapper<String, String, String> key) {
+        return records.groupBy(key, Grouped.with(TEXT, TEXT)).count(longs());
+    }
+
+    static KTable<String, String> numbers(StreamsBuilder builder, String topic) {
+        return grouped(builder, topic).count(longs()).mapValues(String::valueOf, Materialized.with(TEXT, TEXT));
+    }
+
+    static void chainsOfStreams() {
+        TOPOLOGIES.put("reduce-then-count", (b, out) -> out.add(counted(changes(b), (k, v) -> head(v))));
+        TOPOLOGIES.put("reduce-then-count-by-key", (b, out) ->
+            out.add(changes(b).groupByKey(Grouped.with(TEXT, TEXT)).count(longs())));
+        TOPOLOGIES.put("final-then-count", (b, out) -> out.add(valued(b)
+            .windowedBy(TimeWindows.ofSizeAndGrace(SIZE, GRACE)).count(Materialized.with(TEXT, LONG))
+            .suppress(Suppressed.untilWindowCloses(Suppressed.BufferConfig.unbounded())).toStream()
+            .groupBy((k, v) -> k.key(), Grouped.with(TEXT, LONG)).count(longs())));
+        TOPOLOGIES.put("total-then-count", (b, out) -> {
+            b.addStateStore(Stores.keyValueStoreBuilder(Stores.inMemoryKeyValueStore("totals"), TEXT, LONG));
+            out.add(counted(stream(b, "left").process(Running::new, "totals"), (k, v) -> v == null ? null : head(v)));
+        });
+        TOPOLOGIES.put("three-counts", (b, out) -> out.add(counted(changes(b)
+            .groupBy((k, v) -> head(v), Grouped.with(TEXT, TEXT))
+            .reduce(StreamsPeer::appended, Materialized.with(TEXT, TEXT)).toStream(),
+            (k, v) -> k.substring(0, Math.min(1, k.length())))));
+        TOPOLOGIES.put("join-behind-count", (b, out) ->
+            out.add(stream(b, "right").join(numbers(b, "left"), StreamsPeer::pair)));
+        TOPOLOGIES.put("join-behind-join", (b, out) -> {
+            KTable<String, String> left = table(b, "left");
+            out.add(stream(b, "right").leftJoin(left, StreamsPeer::pair)
+                .join(left.toStream().groupByKey(Grouped.with(TEXT, TEXT)).count(longs())
+                    .mapValues(String::valueOf, Materialized.with(TEXT, TEXT)), StreamsPeer::pair));
+        });
+        TOPOLOGIES.put("merge-of-counts", (b, out) -> out.add(changes(b).merge(stream(b, "right"))));
+    }
+
+    static void chainsOfTables() {
+        TOPOLOGIES.put("count-then-table-count", (b, out) -> out.add(numbers(b, "left")
+            .groupBy((k, v) -> new KeyValue<>(v, v), Grouped.with(TEXT, TEXT)).count(longs())));
+        TOPOLOGIES.put("windows-then-table-count", (b, out) -> out.add(valued(b)
+            .windowedBy(TimeWindows.ofSizeAndGrace(SIZE, GRACE)).count(Materialized.with(TEXT, LONG))
+            .groupBy((k, v) -> new KeyValue<>(String.valueOf(v), v), Grouped.with(TEXT, LONG)).count(longs())));
+        TOPOLOGIES.put("join-of-counts", (b, out) ->
+            out.add(numbers(b, "left").join(numbers(b, "right"), StreamsPeer::pair)));
     }
 
     static ArrayNode run(Build build, JsonNode records) {

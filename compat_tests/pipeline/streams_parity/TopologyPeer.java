@@ -19,6 +19,7 @@ import org.apache.kafka.streams.kstream.SlidingWindows;
 import org.apache.kafka.streams.kstream.StreamJoined;
 import org.apache.kafka.streams.kstream.Suppressed;
 import org.apache.kafka.streams.kstream.TimeWindows;
+import org.apache.kafka.streams.kstream.Windowed;
 import org.apache.kafka.streams.processor.api.Processor;
 import org.apache.kafka.streams.processor.api.Record;
 import org.apache.kafka.streams.state.Stores;
@@ -203,6 +204,62 @@ public class TopologyPeer {
             TopologyPeer::pair, windows, StreamJoined.with(TEXT, TEXT, TEXT)).to("out"));
     }
 
+    static KTable<String, Long> counts(KStream<String, String> records) {
+        return records.groupByKey().count();
+    }
+
+    static KTable<Windowed<String>, Long> windows(StreamsBuilder builder) {
+        return left(builder).groupByKey().windowedBy(TimeWindows.ofSizeAndGrace(SIZE, GRACE)).count();
+    }
+
+    static void chains() {
+        TOPOLOGIES.put("count-then-count", b -> left(b).groupBy((k, v) -> v).count().toStream()
+            .groupBy((k, v) -> k).count().toStream().to("out"));
+        TOPOLOGIES.put("count-then-count-by-key", b -> counts(left(b)).toStream().groupByKey().count()
+            .toStream().to("out"));
+        TOPOLOGIES.put("count-then-count-by-name", b -> counts(left(b)).toStream()
+            .groupBy((k, v) -> k, Grouped.as("second")).count().toStream().to("out"));
+        TOPOLOGIES.put("count-then-two-aggregates", b -> {
+            var grouped = counts(left(b)).toStream().groupBy((k, v) -> k);
+            grouped.count().toStream().to("out");
+            grouped.reduce(Long::sum).toStream().to("out-1");
+        });
+        TOPOLOGIES.put("three-counts", b -> counts(left(b)).toStream().selectKey((k, v) -> k).groupByKey().count()
+            .toStream().groupBy((k, v) -> k).count().toStream().to("out"));
+        TOPOLOGIES.put("count-then-table-count", b -> counts(left(b)).groupBy(KeyValue::pair).count()
+            .toStream().to("out"));
+        TOPOLOGIES.put("filter-then-table-count", b -> counts(left(b)).filter((k, v) -> true)
+            .groupBy(KeyValue::pair).count().toStream().to("out"));
+        TOPOLOGIES.put("windows-then-count", b -> windows(b).toStream().groupBy((k, v) -> k.key()).count()
+            .toStream().to("out"));
+        TOPOLOGIES.put("windows-then-table-count", b -> windows(b).groupBy((k, v) -> KeyValue.pair(k.key(), v))
+            .count().toStream().to("out"));
+        TOPOLOGIES.put("final-then-reduce", b -> windows(b)
+            .suppress(Suppressed.untilWindowCloses(Suppressed.BufferConfig.unbounded())).toStream()
+            .selectKey((k, v) -> k.key()).groupByKey().reduce(Long::sum).toStream().to("out"));
+    }
+
+    static void chainsOfJoins() {
+        JoinWindows windows = JoinWindows.ofTimeDifferenceAndGrace(SIZE, GRACE);
+        TOPOLOGIES.put("join-then-count", b -> left(b).join(rightTable(b), TopologyPeer::pair)
+            .groupBy((k, v) -> v).count().toStream().to("out"));
+        TOPOLOGIES.put("streams-then-count", b -> left(b).join(right(b), TopologyPeer::pair, windows).groupByKey()
+            .count().toStream().to("out"));
+        TOPOLOGIES.put("tables-then-count", b -> leftTable(b).join(rightTable(b), TopologyPeer::pair)
+            .groupBy((k, v) -> KeyValue.pair(v, v)).count().toStream().to("out"));
+        TOPOLOGIES.put("join-behind-count", b -> left(b).join(counts(right(b)), (v, n) -> v).to("out"));
+        TOPOLOGIES.put("join-behind-mapped-count", b -> left(b)
+            .leftJoin(counts(right(b)).filter((k, v) -> true).mapValues(v -> v), (v, n) -> v).to("out"));
+        TOPOLOGIES.put("join-behind-join", b -> left(b).join(rightTable(b), TopologyPeer::pair)
+            .selectKey((k, v) -> v).join(b.<String, String>table("other"), TopologyPeer::pair).to("out"));
+        TOPOLOGIES.put("streams-behind-count", b -> counts(left(b)).toStream()
+            .join(counts(right(b)).toStream(), Long::sum, windows).to("out"));
+        TOPOLOGIES.put("join-of-counts", b -> counts(left(b)).join(counts(right(b)), Long::sum)
+            .toStream().to("out"));
+        TOPOLOGIES.put("merge-of-counts", b -> counts(left(b)).toStream().merge(counts(right(b)).toStream())
+            .to("out"));
+    }
+
     static void named() {
         TOPOLOGIES.put("name-of-two-groups", b -> {
             var left = left(b);
@@ -249,6 +306,8 @@ public class TopologyPeer {
         suppressedTables();
         sharedTopics();
         joins();
+        chains();
+        chainsOfJoins();
         named();
         Map<String, String> found = new LinkedHashMap<>();
         TOPOLOGIES.forEach((name, describe) -> {

@@ -111,6 +111,20 @@ def two_aggregates_of_a_table(app: ks.App) -> None:
     app.write(grouped.reduce(pair, pair), "out-1")
 
 
+def counts(records: ks.Stream) -> ks.Table:
+    return records.group_by_key().count()
+
+
+def windows(app: ks.App) -> ks.Table:
+    return left(app).window(TUMBLING).count()
+
+
+def count_then_two_aggregates(app: ks.App) -> None:
+    grouped = counts(left(app)).to_stream().group_by("key")
+    app.write(grouped.count(), "out")
+    app.write(grouped.reduce(max), "out-1")
+
+
 def named(name: str) -> Describe:
     return out(lambda app: left(app).group_by("value", name=name).count())
 
@@ -237,6 +251,63 @@ JOINS: Final[dict[str, Describe]] = {
         )
     ),
 }
+CHAINS: Final[dict[str, Describe]] = {
+    "count-then-count": out(
+        lambda app: left(app).group_by("value").count().to_stream().group_by("key").count()
+    ),
+    "count-then-count-by-key": out(
+        lambda app: counts(left(app)).to_stream().group_by_key().count()
+    ),
+    "count-then-count-by-name": out(
+        lambda app: counts(left(app)).to_stream().group_by("key", name="second").count()
+    ),
+    "count-then-two-aggregates": count_then_two_aggregates,
+    "three-counts": out(
+        lambda app: (
+            counts(counts(left(app)).to_stream().select_key("key"))
+            .to_stream()
+            .group_by("key")
+            .count()
+        )
+    ),
+    "count-then-table-count": out(lambda app: counts(left(app)).group_by("key").count()),
+    "filter-then-table-count": out(
+        lambda app: counts(left(app)).filter("true").group_by("key").count()
+    ),
+    "windows-then-count": out(lambda app: windows(app).to_stream().group_by("key").count()),
+    "windows-then-table-count": out(lambda app: windows(app).group_by("key").count()),
+    "final-then-reduce": out(
+        lambda app: windows(app).final().to_stream().select_key("key").group_by_key().reduce(max)
+    ),
+    "join-then-count": out(
+        lambda app: left(app).join_table(right_table(app)).group_by("left").count()
+    ),
+    "streams-then-count": out(
+        lambda app: left(app).join(right(app), **WITHIN).group_by_key().count()
+    ),
+    "tables-then-count": out(
+        lambda app: left_table(app).join(right_table(app)).group_by("left").count()
+    ),
+    "join-behind-count": out(lambda app: left(app).join_table(counts(right(app)))),
+    "join-behind-mapped-count": out(
+        lambda app: left(app).left_join_table(counts(right(app)).filter("true").map_values("value"))
+    ),
+    "join-behind-join": out(
+        lambda app: (
+            left(app)
+            .join_table(right_table(app))
+            .select_key("value.left")
+            .join_table(app.table("other", **TEXT))
+        )
+    ),
+    "streams-behind-count": out(
+        lambda app: counts(left(app)).to_stream().join(counts(right(app)).to_stream(), **WITHIN)
+    ),
+    "join-of-counts": out(lambda app: counts(left(app)).join(counts(right(app)))),
+    "merge-of-counts": out(
+        lambda app: counts(left(app)).to_stream().merge(counts(right(app)).to_stream())
+    ),
+}
 NAMED: Final[dict[str, Describe]] = {
     "name-of-two-groups": lambda app: two_groups(app, by_value, by_value),
     "name-of-two-groups-of-new-keys": new_keys_twice,
@@ -246,4 +317,4 @@ NAMED: Final[dict[str, Describe]] = {
     "two-aggregates-of-a-table-by-name": two_aggregates_of_a_table,
     **{f"named-{name}": named(name) for name in ("", ".", "a b", "x" * 250)},
 }
-DESCRIPTIONS: Final = STATELESS | AGGREGATES | TABLES | JOINS | NAMED
+DESCRIPTIONS: Final = STATELESS | AGGREGATES | TABLES | JOINS | CHAINS | NAMED

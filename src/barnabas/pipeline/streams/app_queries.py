@@ -8,19 +8,41 @@ from confluent_kafka import KafkaException
 
 from barnabas.config import ConfigError
 from barnabas.pipeline.delivery.driver import frame_sources
-from barnabas.pipeline.delivery.driver.cluster_state import ClusterState
+from barnabas.pipeline.delivery.driver.cluster_state import ClusterState, check_topic
 from barnabas.pipeline.delivery.driver.spark_library import DataFrame
 from barnabas.pipeline.delivery.forward import frame_job
 from barnabas.pipeline.delivery.micro_batches import micro_batch_job, micro_batch_removal
+from barnabas.pipeline.delivery.micro_batches.checkpoint_files import CheckpointFiles
 from barnabas.pipeline.delivery.plan import kafka_properties
-from barnabas.pipeline.delivery.plan.job_plan import Guarantee, JobKind, JobPlan, OnTrim, RunningJob
+from barnabas.pipeline.delivery.plan.job_plan import (
+    REBUILD,
+    Guarantee,
+    JobKind,
+    JobPlan,
+    OnTrim,
+    RunningJob,
+)
 from barnabas.pipeline.delivery.plan.task_failures import refused
-from barnabas.pipeline.streams import joined_topics, output_frames
+from barnabas.pipeline.delivery.writing.transactional_producer import (
+    committed,
+    offset_reader,
+    partitions_of,
+)
+from barnabas.pipeline.streams import (
+    joined_topics,
+    operator_chains,
+    output_frames,
+    repartition_topics,
+)
+from barnabas.pipeline.streams.app_chains import AppChains
 from barnabas.pipeline.streams.known_topics import KnownTopics
+from barnabas.pipeline.streams.operator_chains import ChainedRecords
 from barnabas.pipeline.streams.output_frames import Letters, OutputError, OutputSerdes
 from barnabas.pipeline.streams.record_stream import Stream
 from barnabas.pipeline.streams.record_table import Table
-from barnabas.pipeline.streams.state_directory import StateDirectory
+from barnabas.pipeline.streams.repartition_topics import RepartitionTrimmer
+from barnabas.pipeline.streams.serdes import Bytes
+from barnabas.pipeline.streams.state_directory import StateDirectory, check_name
 from barnabas.pipeline.streams.stream_queries import StreamQuery
 from barnabas.pipeline.streams.topic_reading import OnError, TopicInput
 
@@ -78,6 +100,7 @@ class AppQueries:
         self._read = read
         self._is_session_alive = is_session_alive
         self._letters: dict[TopicInput, str] = {}
+        self._chains = AppChains()
         self._topics = KnownTopics(settings.app, settings.client)
 
     def check_free(self, name: str) -> None:
@@ -103,6 +126,54 @@ class AppQueries:
         )
         self.queries[output.name] = query
         return query
+
+    def chained(self, name: str, records: ChainedRecords) -> ChainedRecords:
+        """Add a query that writes records to the topic of a name, unless there is one.
+
+        Returns the records as another query reads them from the topic. Raises OutputError,
+        ValueError.
+        """
+        topic = f"{self._settings.app}-{name}-repartition"
+        if topic in self._chains.links:
+            return self._chains.links[topic]
+        check_name(topic)
+        limit = max(each.records_max for each in records.inputs)
+        given = TopicInput(topic, Bytes(), Bytes(), None, OnError.FAIL, "", "earliest", limit)
+        frame = operator_chains.restored(self._read(given), records.frame)
+        stream = Stream(
+            operator_chains.written(records.frame),
+            records.inputs,
+            records.output_mode,
+            joined_topics=records.joined_topics,
+        )
+        serdes = OutputSerdes(Bytes(), Bytes())
+        self.add(Output(topic, stream, topic, serdes, Guarantee.EXACTLY_ONCE, records.output_mode))
+        self._chains.links[topic] = found = ChainedRecords(frame, (given,))
+        return found
+
+    def needed(self) -> list[StreamQuery]:
+        """Return the queries that run: no query for a topic that no other one reads."""
+        return [self.queries[name] for name in self._chains.needed(self._inputs)]
+
+    def trimmer(self) -> RepartitionTrimmer:
+        """Return what deletes the records of chains that all queries have read."""
+        return RepartitionTrimmer(self._settings.client, self.readers())
+
+    def readers(self) -> dict[str, list[str]]:
+        """Return the queries that read each topic between two queries."""
+        return self._chains.readers(self._inputs)
+
+    @property
+    def _inputs(self) -> dict[str, tuple[TopicInput, ...]]:
+        return {name: self._inputs_of(output) for name, output in self.outputs.items()}
+
+    def _inputs_of(self, output: Output) -> tuple[TopicInput, ...]:
+        """Return the topics of a query; of a DataFrame, those between queries."""
+        if isinstance(output.records, Stream | Table):
+            return output.inputs
+        links = self._chains.links
+        topics = frame_sources.kafka_topics(output.records)
+        return tuple(each for topic in topics if topic in links for each in links[topic].inputs)
 
     def assign_letters(self) -> None:
         """Choose the query that writes the dead letters of each topic, once.
@@ -137,12 +208,19 @@ class AppQueries:
         return output_frames.of_records(output.records, output.topic, output.serdes, letters)
 
     def forget(self, names: Iterable[str]) -> None:
-        """Forget positions and state of queries that do not run.
+        """Forget positions and state of queries that do not run, and of those chained with them.
 
-        Raises ConfigError, KafkaException, GroupOffsetsError, TimeoutError.
+        Topics between queries are deleted first: when this ends before all is forgotten, the
+        queries of a chain refuse to start. Raises ConfigError, KafkaException, GroupOffsetsError,
+        TimeoutError.
         """
         properties = kafka_properties.for_librdkafka(self._settings.client)
-        for name in names:
+        connected = self._chains.connected(names, self._inputs)
+        cluster = ClusterState(properties)
+        for name in connected:
+            if name in self._chains.links:
+                cluster.delete_topic(name)
+        for name in connected:
             checkpoint = self._settings.state.checkpoint(name)
             micro_batch_removal.forget(name, name, properties, checkpoint)
             self._topics.forget(name)
@@ -155,6 +233,7 @@ class AppQueries:
         if isinstance(output.records, Stream):
             joined_topics.check(self._settings.client, output.records.joined_topics)
         self._create_letter_topics(output)
+        self._prepare_chains(output)
         if output.output_mode is None:
             plan = attrs.evolve(plan, topic_ids=self._known_ids(output.name))
             remember = functools.partial(self._topics.remember, output.name)
@@ -192,6 +271,46 @@ class AppQueries:
             return self._topics.of(query)
         except (ConfigError, KafkaException, TimeoutError) as error:
             raise refused(str(error), is_permanent=isinstance(error, ConfigError)) from error
+
+    def _prepare_chains(self, output: Output) -> None:
+        """Create the topics of chains that a query writes and reads, and check them.
+
+        Raises JobStartError.
+        """
+        read = self._chains.read_by(self._inputs_of(output))
+        written = [output.name] if output.name in self._chains.links else []
+        if not read and not written:
+            return
+        try:
+            cluster = ClusterState(kafka_properties.for_librdkafka(self._settings.client))
+            for topic in (*read, *written):
+                sources = self._chains.sources(topic, self._inputs)
+                repartition_topics.create(cluster, topic, sources)
+            for topic in written:
+                self._remember_target(cluster, topic)
+            for topic in read:
+                if not self._has_read(output.name, topic):
+                    repartition_topics.check_whole(cluster, topic, output.name)
+        except (ConfigError, KafkaException, TimeoutError) as error:
+            raise refused(str(error), is_permanent=isinstance(error, ConfigError)) from error
+
+    def _remember_target(self, cluster: ClusterState, topic: str) -> None:
+        """Keep the id of a chain's topic for the next start of the query that writes it.
+
+        Raises JobStartError when the topic is another one than before, KafkaException.
+        """
+        (found,) = cluster.source_topics([topic], None)
+        check_topic(found, self._topics.of(topic).get(topic), REBUILD)
+        self._topics.remember(topic, {topic: found.topic_id})
+
+    def _has_read(self, query: str, topic: str) -> bool:
+        """True when a query has a position in a topic. Raises KafkaException."""
+        if topic in CheckpointFiles(self._settings.state.checkpoint(query)).positions():
+            return True
+        client = kafka_properties.for_librdkafka(self._settings.client)
+        places = partitions_of(query, client, [topic])
+        reader = offset_reader(query, client, is_stable=False)
+        return any(each.offset >= 0 for each in committed(reader, places))
 
     def _create_letter_topics(self, output: Output) -> None:
         """Create the topics of the dead letters that a query writes. Raises JobStartError."""

@@ -36,12 +36,15 @@ from barnabas.pipeline.streams.stream_columns import (
     TIMESTAMP,
     VALUE,
     WINDOW,
+    evaluated,
 )
 from barnabas.pipeline.streams.user_functions import called
 from barnabas.pipeline.streams.window_specs import Window, WindowKind
 
 GROUP: Final = "_group"
 """The column of the group of a table's row."""
+_ROW: Final = "_row"
+"""The column of the key and the window of a table's row."""
 
 Folder: TypeAlias = Callable[[Any, Any], Any]
 """A function of an aggregate and a value that returns the new aggregate."""
@@ -129,12 +132,15 @@ def regrouped(
 ) -> DataFrame:
     """Return the changes of the aggregates of a table's groups, or what `behind` makes of them.
 
-    The frame has the column GROUP. Raises KeyTypeError.
+    The frame has the column GROUP, and the column WINDOW if keys have windows. Raises KeyTypeError.
     """
     col = functions().col
     group_type = frame.schema[GROUP].dataType
     group = key_serde(group_type).encode(col(GROUP))
-    rows = kernel_input(frame, packed({"g": group, "v": col(VALUE)}))
+    key = KEY
+    if WINDOW in frame.columns:
+        key, frame = _ROW, evaluated(frame, {_ROW: functions().struct(KEY, WINDOW)})
+    rows = kernel_input(frame, packed({"g": group, "v": col(VALUE)}), key=key)
     changes = kernel_rows(rows, chained(TableSource(), TableRegroup(group_of)))
     outputs = kernel_output(
         changes,

@@ -16,6 +16,7 @@ from barnabas.pipeline.streams.final_totals import can_be_added, final_totals
 from barnabas.pipeline.streams.folded_groups import COUNT, SUM, Fold, Folder, folded, sum_type
 from barnabas.pipeline.streams.folder_checks import MERGE, check_function, check_initial
 from barnabas.pipeline.streams.late_records import on_time
+from barnabas.pipeline.streams.operator_chains import ChainedRecords, behind_topic
 from barnabas.pipeline.streams.operator_errors import OperatorError
 from barnabas.pipeline.streams.record_table import Followed, Table
 from barnabas.pipeline.streams.serdes import Column, DataType, functions, spark_type
@@ -27,6 +28,7 @@ from barnabas.pipeline.streams.stream_columns import (
     evaluated,
     readable_errors,
     scoped,
+    visible,
 )
 from barnabas.pipeline.streams.topic_reading import TopicInput
 from barnabas.pipeline.streams.topology_nodes import TopologyNode, detached
@@ -49,6 +51,10 @@ class GroupedStream:
     """True when keys differ from those that chose the partitions of the topic."""
     node: TopologyNode = attrs.field(factory=detached, repr=False)
     """The place in the topology that `App.describe` prints."""
+    output_mode: str | None = None
+    """Spark's output mode of the operator with state that made the records; None without one."""
+    joined_topics: tuple[tuple[str, ...], ...] = ()
+    """The topics of both sides of a join that made the records."""
 
     def window(self, window: Window) -> Self:
         """Group the records by windows of time, too."""
@@ -56,21 +62,22 @@ class GroupedStream:
 
     def count(self) -> Table:
         """Return the number of records of each group."""
-        kind = pyspark("sql.types").LongType()
+        kind, grouped = pyspark("sql.types").LongType(), self._behind_topic()
         if self._is_kernel():
-            return self._folded(COUNT, kind)
+            return grouped._folded(COUNT, kind)
         count = functions().count(functions().lit(1))
-        found = self._table([count], functions().col("_result_0"), self._kernel(COUNT, kind))
-        return self._with_final_totals(found, functions().lit(1), kind)
+        found = grouped._table([count], functions().col("_result_0"), grouped._kernel(COUNT, kind))
+        return grouped._with_final_totals(found, functions().lit(1), kind)
 
     def sum(self, expression: str) -> Table:
         """Return the sum of an expression for each group."""
-        values = evaluated(self.frame, {VALUE: functions().expr(expression)})
-        grouped, kind = attrs.evolve(self, frame=values), sum_type(values)
+        records = self._behind_topic()
+        values = evaluated(records.frame, {VALUE: functions().expr(expression)})
+        grouped, kind = attrs.evolve(records, frame=values), sum_type(values)
         if self._is_kernel():
             return grouped._folded(SUM, kind)
         total = functions().sum(functions().expr(expression))
-        found = self._table([total], functions().col("_result_0"), grouped._kernel(SUM, kind))
+        found = records._table([total], functions().col("_result_0"), grouped._kernel(SUM, kind))
         return grouped._with_final_totals(found, functions().col(VALUE), kind)
 
     def aggregate(self, **fields: str) -> Table:
@@ -83,7 +90,7 @@ class GroupedStream:
         named = [
             functions().col(f"_result_{index}").alias(name) for index, name in enumerate(fields)
         ]
-        return self._table(aggregates, functions().struct(*named))
+        return self._behind_topic()._table(aggregates, functions().struct(*named))
 
     def reduce(self, function: Folder) -> Table:
         """Combine the values of each group: `function(aggregate, value)` returns the aggregate.
@@ -92,7 +99,8 @@ class GroupedStream:
         """
         check_function("reduce()", "function", function)
         kind = self.frame.schema[VALUE].dataType
-        return self._folded(Fold(function), kind, is_reduction=True)
+        grouped = self._behind_topic(is_reduction=True)
+        return grouped._folded(Fold(function), kind, is_reduction=True)
 
     def fold(
         self, initial: Any, function: Folder, *, returns: str, merge: Folder | None = None
@@ -110,7 +118,29 @@ class GroupedStream:
         if self.windows is not None and self.windows.kind is WindowKind.SESSION and merge is None:
             raise OperatorError("fold() of sessions needs merge=")
         fold = Fold(function, initial, has_initial=True, merge=merge)
-        return self._folded(fold, spark_type(returns))
+        return self._behind_topic()._folded(fold, spark_type(returns))
+
+    def _behind_topic(self, *, is_reduction: bool = False) -> Self:
+        """Return the group with its records behind a topic, if an operator with state made them.
+
+        Raises OperatorError where no app writes a topic.
+        """
+        if self.output_mode is None:
+            return self
+        name = topology_operators.repartition_name(self.node, is_reduction=is_reduction)
+        frame = self.frame
+        if self.node.has_new_keys:
+            frame = frame.filter(functions().col(KEY).isNotNull())
+        records = ChainedRecords(frame, self.inputs, self.output_mode, self.joined_topics)
+        found = behind_topic(self.node.topology.chain, "an aggregate", name, records)
+        return attrs.evolve(
+            self,
+            frame=visible(found.frame),
+            inputs=found.inputs,
+            has_new_keys=False,
+            output_mode=None,
+            joined_topics=(),
+        )
 
     def _is_kernel(self) -> bool:
         """True for windows that Spark's aggregation does not have."""

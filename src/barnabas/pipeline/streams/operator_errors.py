@@ -5,10 +5,10 @@ class OperatorError(Exception):
     """An operator or its expression does not fit here; the message says why, or what to do."""
 
 
-def check_first(operator: str, *output_modes: str | None) -> None:
-    """Raise OperatorError for an operator with state after another one, which has a mode."""
-    if any(mode is not None for mode in output_modes):
+def check_plain_keys(operator: str, has_windows: bool) -> None:
+    """Raise OperatorError for an operator that takes keys without windows only."""
+    if has_windows:
         raise OperatorError(
-            f"{operator} follows another operator with state: write its result to a topic, "
-            "and read that with App.topic or App.table"
+            f"{operator} cannot take keys with windows: choose other keys before, as in "
+            "to_stream().select_key('struct(key, _window.start AS start)')"
         )

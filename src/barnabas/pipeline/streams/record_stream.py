@@ -13,7 +13,8 @@ from barnabas.pipeline.streams import topology_operators
 from barnabas.pipeline.streams.grouped_stream import GroupedStream
 from barnabas.pipeline.streams.interval_joins import JoinKind, deduplicated, joined
 from barnabas.pipeline.streams.joined_tables import stream_with_table
-from barnabas.pipeline.streams.operator_errors import OperatorError, check_first
+from barnabas.pipeline.streams.operator_chains import ChainedRecords, behind_topic
+from barnabas.pipeline.streams.operator_errors import OperatorError, check_plain_keys
 from barnabas.pipeline.streams.processed_streams import Processor, kernel_of, processed
 from barnabas.pipeline.streams.record_table import Table
 from barnabas.pipeline.streams.serdes import Column, functions, spark_type
@@ -21,6 +22,7 @@ from barnabas.pipeline.streams.stream_columns import (
     KEPT,
     KEY,
     VALUE,
+    WINDOW,
     Expression,
     RecordFunction,
     column,
@@ -144,16 +146,12 @@ class Stream:
                 f"both streams read topic {sorted(both)[0]}: combine their conditions in one "
                 "filter, or write both streams to one topic"
             )
-        modes = {self.output_mode, other.output_mode}
-        if modes != {None}:
-            raise OperatorError(
-                "the result of an operator with state cannot be merged: write it to a topic first"
-            )
-        frame = self.frame.unionByName(other.frame, allowMissingColumns=True)
+        left, right = self._behind_topic("merge"), other._behind_topic("merge")
+        frame = left.frame.unionByName(right.frame, allowMissingColumns=True)
         # A key has another partition in a topic with another number of partitions.
-        inputs = self.inputs + other.inputs
+        inputs = left.inputs + right.inputs
         node = topology_operators.merged(self.node, other.node)
-        return attrs.evolve(self, frame=frame, inputs=inputs, has_new_keys=True, node=node)
+        return attrs.evolve(left, frame=frame, inputs=inputs, has_new_keys=True, node=node)
 
     def peek(self, action: RecordFunction) -> Self:
         """Call a function for each record, in Spark's workers; a repeated batch calls it again."""
@@ -166,11 +164,11 @@ class Stream:
 
     def dedupe(self, within: Duration, *, by: Expression = KEY) -> Self:
         """Drop records whose key, or `by`, came within a time before."""
-        check_first("dedupe", self.output_mode)
-        frame = visible(self.frame)
+        records = self._behind_topic("dedupe")
+        frame = visible(records.frame)
         unique = deduplicated(frame, column(frame, by), duration_ms(within))
         node = topology_operators.deduplicated(self.node)
-        return attrs.evolve(self, frame=unique, output_mode="append", node=node)
+        return attrs.evolve(records, frame=unique, output_mode="append", node=node)
 
     def group_by(self, *keys: Expression, name: str | None = None) -> GroupedStream:
         """Group records by an expression, or by a struct of several.
@@ -178,7 +176,6 @@ class Stream:
         Records without one are dropped. `name` names the group in the topology: `Grouped.as`.
         Raises OperatorError for a name that no topic can have, and for one that is taken.
         """
-        check_first("group_by", self.output_mode)
         frame = visible(self.frame)
         if not keys:
             raise OperatorError("group_by needs an expression; group_by_key() takes the key")
@@ -186,7 +183,14 @@ class Stream:
         key = found[0] if len(found) == 1 else functions().struct(*found)
         grouped = evaluated(frame, {KEY: key})
         node = topology_operators.grouped_by(self.node, "KSTREAM-KEY-SELECT-", name)
-        return GroupedStream(grouped, self.inputs, has_new_keys=True, node=node)
+        return GroupedStream(
+            grouped.drop(WINDOW),
+            self.inputs,
+            has_new_keys=True,
+            node=node,
+            output_mode=self.output_mode,
+            joined_topics=self.joined_topics,
+        )
 
     def group_by_key(self, *, name: str | None = None) -> GroupedStream:
         """Group records by their key; records without a key are dropped.
@@ -194,10 +198,16 @@ class Stream:
         `name` names the group in the topology: `Grouped.as`.
         Raises OperatorError for a name that no topic can have.
         """
-        check_first("group_by_key", self.output_mode)
+        check_plain_keys("group_by_key", self.windows is not None)
         node = topology_operators.grouped_by_key(self.node, name)
-        new_keys = self.has_new_keys
-        return GroupedStream(visible(self.frame), self.inputs, has_new_keys=new_keys, node=node)
+        return GroupedStream(
+            visible(self.frame).drop(WINDOW),
+            self.inputs,
+            has_new_keys=self.has_new_keys,
+            node=node,
+            output_mode=self.output_mode,
+            joined_topics=self.joined_topics,
+        )
 
     def window(self, window: Window) -> GroupedStream:
         """Group records by their key and by windows of time."""
@@ -261,12 +271,12 @@ class Stream:
         version when the stores get another meaning. `returns` and `key_returns` are the types (DDL)
         of values and keys of the results, by default those of the stream.
         """
-        check_first("process", self.output_mode)
+        records = self._behind_topic("process")
         every_ms = _period(processor, "every", every, "punctuate")
         wall_clock_ms = _period(
             processor, "wall_clock_every", wall_clock_every, "punctuate_wall_clock"
         )
-        frame = visible(self.frame)
+        frame = visible(records.frame)
         key, value = (
             frame.schema[name].dataType if kind is None else spark_type(kind)
             for name, kind in ((KEY, key_returns), (VALUE, returns))
@@ -285,11 +295,11 @@ class Stream:
             kernel,
             key=key,
             value=value,
-            has_new_keys=self.has_new_keys,
+            has_new_keys=records.has_new_keys,
             wall_clock_ms=wall_clock_ms,
         )
         node = self.node.add("KSTREAM-PROCESSOR-", state, has_new_keys=True)
-        return Stream(found, self.inputs, "append", has_new_keys=True, node=node)
+        return Stream(found, records.inputs, "append", has_new_keys=True, node=node)
 
     def join_table(
         self, table: Table, *, on: Expression | None = None, value: str | None = None
@@ -310,11 +320,11 @@ class Stream:
     def _with_table(
         self, table: Table, on: Expression | None, value: str | None, *, is_left: bool
     ) -> "Stream":
-        check_first("join_table", self.output_mode, table.output_mode)
-        stream = visible(self.frame)
+        left, right = self._behind_topic("join_table"), table.behind_topic("join_table")
+        stream = visible(left.frame)
         frame = stream_with_table(
             stream,
-            visible(table.frame),
+            visible(right.frame),
             on=None if on is None else column(stream, on),
             is_left=is_left,
             value=value,
@@ -322,17 +332,19 @@ class Stream:
         node = topology_operators.joined_with_table(
             self.node, table.node, is_left=is_left, is_global=on is not None
         )
-        return Stream(frame, self.inputs + table.inputs, "append", node=node)
+        return Stream(frame, left.inputs + right.inputs, "append", node=node)
 
     def _joined(
         self, kind: JoinKind, other: "Stream", within: Duration, grace: Duration, value: str | None
     ) -> "Stream":
-        check_first(f"{kind.value} join", self.output_mode, other.output_mode)
-        has_new_keys = self.has_new_keys or other.has_new_keys
+        left, right = (each._behind_topic(f"{kind.value} join") for each in (self, other))
+        # The partitions of a topic between two operators are those of the topics before it.
+        is_chained = left is not self or right is not other
+        has_new_keys = left.has_new_keys or right.has_new_keys or is_chained
         frame = joined(
             kind,
-            visible(self.frame),
-            visible(other.frame),
+            visible(left.frame),
+            visible(right.frame),
             within_ms=duration_ms(within),
             grace_ms=duration_ms(grace),
             value=value,
@@ -345,8 +357,29 @@ class Stream:
             is_left=kind is not JoinKind.INNER,
             is_outer=kind is JoinKind.OUTER,
         )
-        inputs = self.inputs + other.inputs
+        inputs = left.inputs + right.inputs
         return Stream(frame, inputs, "append", joined_topics=equal, node=node)
+
+    def _behind_topic(self, operator: str) -> Self:
+        """Return the records for an operator with state: behind a topic, if one made them.
+
+        Raises OperatorError for keys with windows, and where no app writes a topic.
+        """
+        check_plain_keys(operator, self.windows is not None)
+        if self.output_mode is None:
+            return self
+        records = ChainedRecords(
+            visible(self.frame), self.inputs, self.output_mode, self.joined_topics
+        )
+        found = behind_topic(self.node.topology.chain, operator, self.node.name, records)
+        return attrs.evolve(
+            self,
+            frame=found.frame,
+            inputs=found.inputs,
+            output_mode=None,
+            has_new_keys=False,
+            joined_topics=(),
+        )
 
     def _with(self, frame: DataFrame, node: TopologyNode) -> Self:
         return attrs.evolve(self, frame=frame, node=node)

@@ -13,7 +13,8 @@ from barnabas.pipeline.streams.joined_tables import table_with_table, tables_by_
 from barnabas.pipeline.streams.kernels.kernel_protocol import RowKernel
 from barnabas.pipeline.streams.kernels.suppression import until_time_limit, until_window_closes
 from barnabas.pipeline.streams.kernels.table_joins import JoinKind
-from barnabas.pipeline.streams.operator_errors import OperatorError, check_first
+from barnabas.pipeline.streams.operator_chains import ChainedRecords, behind_topic
+from barnabas.pipeline.streams.operator_errors import OperatorError, check_plain_keys
 from barnabas.pipeline.streams.serdes import functions
 from barnabas.pipeline.streams.stream_columns import (
     VALUE,
@@ -125,15 +126,15 @@ class Table:
         """
         from barnabas.pipeline.streams.grouped_table import GroupedTable
 
-        check_first("group_by", self.output_mode)
         if not keys:
             raise OperatorError("group_by of a table needs an expression, as in group_by('user')")
-        frame = visible(self.frame)
+        table = self._behind_topic("group_by")
+        frame = visible(table.frame)
         found = [column(frame, each) for each in keys]
         group = found[0] if len(found) == 1 else functions().struct(*found)
         grouped = evaluated(frame, {GROUP: group})
         node = topology_operators.grouped_by(self.node, "KTABLE-SELECT-", name)
-        return GroupedTable(grouped, self.inputs, node)
+        return GroupedTable(grouped, table.inputs, node)
 
     def join(
         self, other: "Table", *, on: Expression | None = None, value: str | None = None
@@ -160,8 +161,8 @@ class Table:
     def _joined(
         self, kind: JoinKind, other: "Table", on: Expression | None, value: str | None
     ) -> "Table":
-        check_first(f"{kind.value} join", self.output_mode, other.output_mode)
-        left, right = visible(self.frame), visible(other.frame)
+        own, foreign = (each.behind_topic(f"{kind.value} join") for each in (self, other))
+        left, right = visible(own.frame), visible(foreign.frame)
 
         def join(behind: RowKernel | None = None) -> DataFrame:
             if on is None:
@@ -175,7 +176,7 @@ class Table:
                 behind=behind,
             )
 
-        frame, inputs = join(), self.inputs + other.inputs
+        frame, inputs = join(), own.inputs + foreign.inputs
         is_by_key = on is None
         add = (
             topology_operators.joined_tables
@@ -184,6 +185,28 @@ class Table:
         )
         node = add(self.node, other.node)
         return Table(frame, inputs, "append", followed=join, node=node)
+
+    def behind_topic(self, operator: str) -> Self:
+        """Return the rows for an operator with state: behind a topic, if one made them.
+
+        Raises OperatorError for keys with windows, and where no app writes a topic.
+        """
+        check_plain_keys(operator, self.windows is not None)
+        return self._behind_topic(operator)
+
+    def _behind_topic(self, operator: str) -> Self:
+        if self.output_mode is None:
+            return self
+        records = ChainedRecords(visible(self.frame), self.inputs, self.output_mode)
+        found = behind_topic(self.node.topology.chain, operator, self.node.name, records)
+        return attrs.evolve(
+            self,
+            frame=found.frame,
+            inputs=found.inputs,
+            output_mode=None,
+            followed=None,
+            closed=None,
+        )
 
     def _held(self, operator: str, kernel: RowKernel) -> Self:
         """Return the table with a kernel that holds changes back. Raises OperatorError."""

@@ -89,7 +89,7 @@ class App:
             )
         )
         self._queries = AppQueries(self._settings, self._read, self._is_session_alive)
-        self._topology = Topology()
+        self._topology = Topology(chain=self._queries.chained)
         self._watcher: QueryWatcher | None = None
         self._views = AppViews(self._settings.client, self._state.views)
 
@@ -251,8 +251,9 @@ class App:
     def reset(self, *queries: str) -> None:
         """Forget positions and state of queries, so that they process all records again.
 
-        These are all queries of the app unless some are named. Their results are written again,
-        too. Call it after the last `write` and before `start`, while no process runs the app.
+        These are all queries of the app unless some are named, and those that a chain connects
+        with them. Their results are written again, too. Call it after the last `write` and before
+        `start`, while no process runs the app.
 
         Raises ValueError for an unknown query, ConfigError, KafkaException, GroupOffsetsError,
         TimeoutError.
@@ -274,7 +275,7 @@ class App:
         if not self._queries.outputs:
             raise RuntimeError(f"app {self.name} has nothing to run: call write() first")
         self._queries.assign_letters()
-        self._watcher = QueryWatcher(list(self._queries.queries.values()))
+        self._watcher = QueryWatcher(self._queries.needed(), self._queries.trimmer())
         self._watcher.start()
 
     def wait(self, timeout_s: float | None = None) -> bool:

@@ -16,6 +16,7 @@ from barnabas.pipeline.delivery.driver.trimmed_offsets import TrimmedReports
 from barnabas.pipeline.delivery.plan.job_plan import JobFailure, JobPlan, JobProgress, RunningJob
 from barnabas.pipeline.delivery.plan.task_failures import JobStartError
 from barnabas.pipeline.streams.position_keeper import PositionKeeper
+from barnabas.pipeline.streams.repartition_topics import RepartitionTrimmer
 
 _logger: Final = logging.getLogger("barnabas.streams")
 
@@ -149,8 +150,12 @@ def _due(reports: TrimmedReports, total: int, *, is_last: bool) -> int:
 class QueryWatcher:
     """A thread that watches the queries of an app until one fails for good or all are stopped."""
 
-    def __init__(self, queries: Sequence[StreamQuery]) -> None:
+    def __init__(
+        self, queries: Sequence[StreamQuery], trimmer: RepartitionTrimmer | None = None
+    ) -> None:
+        """Take the queries, and what deletes the records between two of them."""
         self._queries = queries
+        self._trimmer = trimmer
         self._keeper = PositionKeeper(self._position_plans)
         self._ended = threading.Event()
         self._stopping = threading.Event()
@@ -166,6 +171,8 @@ class QueryWatcher:
             self._stop_queries()
             raise
         self._keeper.start()
+        if self._trimmer is not None:
+            self._trimmer.start()
         self._thread.start()
 
     def wait(self, timeout_s: float | None = None) -> bool:
@@ -193,6 +200,8 @@ class QueryWatcher:
             self._error = error
         finally:
             self._keeper.stop()
+            if self._trimmer is not None:
+                self._trimmer.stop()
             self._stop_queries()
             self._ended.set()
 

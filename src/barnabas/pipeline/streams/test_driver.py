@@ -21,6 +21,8 @@ from barnabas.pipeline.delivery.plan import task_failures
 from barnabas.pipeline.delivery.rows.arrow_library import pa, pq
 from barnabas.pipeline.streams import topic_reading
 from barnabas.pipeline.streams.kernel_frames import BUCKETS_PROPERTY
+from barnabas.pipeline.streams.record_stream import Stream
+from barnabas.pipeline.streams.record_table import Table
 from barnabas.pipeline.streams.serde_codecs import codec_of, keys_of
 from barnabas.pipeline.streams.serdes import Bytes, Serde
 from barnabas.pipeline.streams.stream_app import App
@@ -35,6 +37,7 @@ _COLUMNS: Final = (
     "key BINARY, value BINARY, topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP, "
     f"timestampType INT, headers {HEADERS_TYPE}"
 )
+_SIDES: Final = ("key", "value")
 _HEADERS: Final = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 # Each bucket costs time in each batch of a kernel that acts on time.
 _SETTINGS: Final = {"spark.sql.shuffle.partitions": "2", BUCKETS_PROPERTY: "8"}
@@ -97,6 +100,7 @@ class TestDriver:
         self._writers: dict[str, tuple[DataFrame, Any]] = {}
         self._written: dict[str, list[dict[str, Any]]] = {}
         self._read: dict[str, int] = {}
+        self._passed: dict[str, int] = {}
         try:
             with _set(self._app.spark, self._settings):
                 describe(self._app)
@@ -128,20 +132,8 @@ class TestDriver:
             raise UnknownTopicError(_unknown("read", topic, self._app.inputs))
         for each in records:
             record = each if isinstance(each, TestRecord) else TestRecord(*each)
-            place = (topic, partition)
-            offset = self._offsets[place] = self._offsets.get(place, -1) + 1
-            self._waiting.setdefault(topic, []).append(
-                {
-                    "key": _encoded(given.key, record.key),
-                    "value": _encoded(given.value, record.value),
-                    "topic": topic,
-                    "partition": partition,
-                    "offset": offset,
-                    "timestamp": record.timestamp * 1000,
-                    "timestampType": 0,
-                    "headers": [{"key": name, "value": value} for name, value in record.headers],
-                }
-            )
+            key, value = _encoded(given.key, record.key), _encoded(given.value, record.value)
+            self._add(topic, partition, attrs.evolve(record, key=key, value=value))
 
     def process(self) -> None:
         """Run the records that were piped as one micro-batch of each query.
@@ -151,9 +143,7 @@ class TestDriver:
         if not self._waiting:
             return
         self._batches += 1
-        for topic, rows in self._waiting.items():
-            _write_file(self._app.inputs_of(topic), self._batches, rows)
-        self._waiting.clear()
+        self._write_waiting()
         self._run_batch()
 
     def advance_wall_clock(self, duration: Duration) -> None:
@@ -216,8 +206,57 @@ class TestDriver:
                 found[name] = record.value
         return found
 
+    def _add(self, topic: str, partition: int, record: TestRecord) -> None:
+        """Add a record of bytes to the next file of a topic."""
+        place = (topic, partition)
+        offset = self._offsets[place] = self._offsets.get(place, -1) + 1
+        self._waiting.setdefault(topic, []).append(
+            {
+                "key": record.key,
+                "value": record.value,
+                "topic": topic,
+                "partition": partition,
+                "offset": offset,
+                "timestamp": record.timestamp * 1000,
+                "timestampType": 0,
+                "headers": [{"key": name, "value": value} for name, value in record.headers],
+            }
+        )
+
+    def _write_waiting(self) -> None:
+        for topic, rows in self._waiting.items():
+            _write_file(self._app.inputs_of(topic), self._batches, rows)
+        self._waiting.clear()
+
     def _run_batch(self) -> None:
-        queries = self._started()
+        """Run all queries, then those that read what queries have written, and so on."""
+        names = list(self._writers)
+        while names:
+            self._run(names)
+            self._batches += 1
+            names = self._pass_on()
+            self._write_waiting()
+
+    def _pass_on(self) -> list[str]:
+        """Add the new records between queries, and return the names of queries that may read them.
+
+        The topics of a DataFrame are not known, since they are files.
+        """
+        found = dict[str, None]()
+        for topic, readers in self._app.chained_queries().items():
+            rows = self._written.get(topic, [])
+            start = self._passed.get(topic, 0)
+            self._passed[topic] = len(rows)
+            for row in rows[start:]:
+                headers = tuple((each["key"], each["value"]) for each in row["headers"] or ())
+                key, value = (None if row[name] is None else bytes(row[name]) for name in _SIDES)
+                self._add(topic, 0, TestRecord(key, value, row["timestamp_ms"], headers))
+            if rows[start:]:
+                found |= dict.fromkeys([*readers, *self._app.frame_queries()])
+        return list(found)
+
+    def _run(self, names: Sequence[str]) -> None:
+        queries = self._started(names)
         try:
             for name, query in queries.items():
                 _await_end(name, query)
@@ -225,10 +264,10 @@ class TestDriver:
             for query in queries.values():
                 query.stop()
 
-    def _started(self) -> dict[str, Any]:
-        """Start all queries; each ends after the records that are there."""
+    def _started(self, names: Sequence[str]) -> dict[str, Any]:
+        """Start queries; each ends after the records that are there."""
         with _set(self._app.spark, self._settings):
-            return {name: self._start(name, *found) for name, found in self._writers.items()}
+            return {name: self._start(name, *self._writers[name]) for name in names}
 
     def _start(self, name: str, rows: DataFrame, writer: Any) -> Any:
         known = stream_times.known_to_tasks(self._app.spark, self._checkpoint(name))
@@ -282,6 +321,17 @@ class _DriverApp(App):
         return {
             each.topic: each for each in self._queries.outputs.values() if each.topic is not None
         }
+
+    def chained_queries(self) -> Mapping[str, Sequence[str]]:
+        """Return the queries that read each topic between two queries."""
+        return self._queries.readers()
+
+    def frame_queries(self) -> list[str]:
+        """Return the queries of DataFrames."""
+        outputs = self._queries.outputs
+        return [
+            name for name, each in outputs.items() if not isinstance(each.records, Stream | Table)
+        ]
 
     def frames(self) -> dict[str, tuple[DataFrame, str | None]]:
         """Return the rows and the output mode of each query."""

@@ -11,6 +11,7 @@ from typing import Final
 
 import attrs
 
+from barnabas.pipeline.streams.operator_chains import Chain
 from barnabas.pipeline.streams.operator_errors import OperatorError
 
 _DIGITS: Final = 10
@@ -82,11 +83,18 @@ class Topology:
     _next: int = 0
     _repartitioned: dict[str, NamedGroup] = attrs.field(factory=dict[str, NamedGroup])
     """The named groups that have a repartition topic."""
+    chain: Chain | None = attrs.field(default=None, kw_only=True)
+    """Writes records to a topic for the next operator with state; None without an app."""
 
     def take_name(self, prefix: str) -> str:
         """Return a prefix with the next number."""
-        number, self._next = self._next, self._next + 1
-        return f"{prefix}{number:0{_DIGITS}}"
+        name = self.next_name(prefix)
+        self._next += 1
+        return name
+
+    def next_name(self, prefix: str) -> str:
+        """Return the name that `take_name` would return now."""
+        return f"{prefix}{self._next:0{_DIGITS}}"
 
     def source(self, name: str, topic: str) -> str:
         """Add a source, and return its name; a topic has one source, the first."""

@@ -92,12 +92,26 @@ def grouped_by_key(node: TopologyNode, name: str | None) -> TopologyNode:
     return attrs.evolve(node, group=NamedGroup.of(name))
 
 
+def repartition_name(node: TopologyNode, *, is_reduction: bool) -> str:
+    """Return the name of the topic that the records of a group pass before they are aggregated.
+
+    It is the name of Kafka Streams where that has a repartition topic, without the suffix.
+    Raises OperatorError when another group has the topic.
+    """
+    if not node.has_new_keys:
+        return node.name
+    if node.group is not None:
+        node.topology.take_topic(node.group)
+    store = node.topology.next_name(f"{_aggregate(is_reduction)}-STATE-STORE-")
+    return _topic_name(node, store)
+
+
 def aggregated(node: TopologyNode, *, is_reduction: bool) -> TopologyNode:
     """Return the node of a table of a stream's groups.
 
     Raises OperatorError when another group has the repartition topic of this one.
     """
-    topology, operator = node.topology, "KSTREAM-REDUCE" if is_reduction else "KSTREAM-AGGREGATE"
+    topology, operator = node.topology, _aggregate(is_reduction)
     if node.has_new_keys and node.group is not None:
         topology.take_topic(node.group)
     store = topology.take_name(f"{operator}-STATE-STORE-")
@@ -225,6 +239,10 @@ def joined_by_foreign_key(node: TopologyNode, other: TopologyNode) -> TopologyNo
     topology.processor(name, [resolver])
     result = topology.take_name("KTABLE-FK-JOIN-OUTPUT-STATE-STORE-")
     return TopologyNode(topology, name, tables=(StoreOfTable(name, result),))
+
+
+def _aggregate(is_reduction: bool) -> str:
+    return "KSTREAM-REDUCE" if is_reduction else "KSTREAM-AGGREGATE"
 
 
 def _topic_name(node: TopologyNode, store: str) -> str:

@@ -219,6 +219,13 @@ class ClusterState:
             if exception.args[0].name() != _NO_TOPIC:
                 raise
 
+    def delete_records(self, ends: Mapping[tuple[str, int], int]) -> None:
+        """Delete the records of partitions before these offsets."""
+        wanted = [TopicPartition(*place, offset) for place, offset in ends.items()]
+        futures = self._client.delete_records(wanted, request_timeout=_TIMEOUT_S)
+        for future in futures.values():
+            _result(future)
+
     def create_dead_letter_topic(self, properties: Mapping[str, str]) -> None:
         """Create the topic for dead letters that a job's properties name, if they name one."""
         prefix = "errors.deadletterqueue.topic"

@@ -29,9 +29,14 @@ class GroupPositions:
         )
 
     def commit(self, positions: Sequence[PartitionLag]) -> None:
-        """Commit the positions of a batch. Raises KafkaException."""
+        """Commit the positions of a batch; of a partition with several, the least.
+
+        A topic that is joined with itself has two sources. Raises KafkaException.
+        """
         if positions:
-            offsets = [self._offset(position) for position in positions]
+            descending = sorted(positions, key=lambda each: each.position, reverse=True)
+            least = {(each.topic, each.partition): each for each in descending}
+            offsets = [self._offset(position) for position in least.values()]
             self._consumer.commit(offsets=offsets, asynchronous=False)
 
     def _offset(self, at: PartitionLag) -> TopicPartition:
