@@ -10,6 +10,7 @@ import pytest
 from confluent_kafka import KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
+from compat_tests import wire
 from compat_tests.scheduling import pytest_xdist_make_scheduler  # noqa: F401 - a hook of pytest
 from compat_tests.servers import KINDS, ServerProcess
 
@@ -151,3 +152,11 @@ def admin(bootstrap: str) -> AdminClient:
 @pytest.fixture
 def topics(admin: AdminClient, bootstrap: str, unique: Callable[[str], str]) -> Topics:
     return Topics(admin, bootstrap, unique)
+
+
+@pytest.fixture
+def client_id(monkeypatch: pytest.MonkeyPatch) -> str:
+    """The client id of raw requests, which no other test has."""
+    name = f"client-{time.time_ns()}"
+    monkeypatch.setattr(wire, "CLIENT_ID", name)
+    return name

@@ -4,74 +4,27 @@ Each test has separate users or client ids; all clients are User:ANONYMOUS.
 """
 
 import time
-from typing import Any
 
 import pytest
 
-from barnabas.protocol.messages.alter_client_quotas import AlterClientQuotasRequest
 from barnabas.protocol.messages.create_topics import CreateTopicsRequest
-from barnabas.protocol.messages.describe_client_quotas import DescribeClientQuotasRequest
-from barnabas.protocol.messages.fetch import FetchRequest
-from barnabas.protocol.messages.produce import ProduceRequest
-from barnabas.testing.batches import batch
 from compat_tests import jars, wire
+from compat_tests.client_quotas import (
+    CONSUMER,
+    OK,
+    PRODUCER,
+    Parts,
+    Values,
+    alter,
+    describe,
+    fetch_request,
+    limit,
+    produce_request,
+    wait_for,
+)
 
 INVALID_REQUEST, UNSUPPORTED_VERSION = 42, 35
-PRODUCER, CONSUMER = "producer_byte_rate", "consumer_byte_rate"
-Parts = tuple[tuple[str, str | None], ...]
-Values = tuple[tuple[str, float | None], ...]
 
-
-def alter(bootstrap: str, *changes: tuple[Parts, Values], validate_only: bool = False) -> Any:
-    """Return the error code and message of each entity."""
-    data = AlterClientQuotasRequest
-    entries = [
-        data.EntryData(
-            entity=[data.EntityData(entity_type=kind, entity_name=name) for kind, name in parts],
-            ops=[
-                data.OpData(key=key, value=value or 0.0, remove=value is None)
-                for key, value in values
-            ],
-        )
-        for parts, values in changes
-    ]
-    answer = wire.call(bootstrap, data(entries=entries, validate_only=validate_only), 1)
-    return {
-        tuple((part.entity_type, part.entity_name) for part in each.entity): (
-            each.error_code,
-            each.error_message,
-        )
-        for each in answer.entries
-    }
-
-
-def describe(
-    bootstrap: str, *components: tuple[str, int, str | None], strict: bool = False
-) -> dict[Parts, dict[str, float]]:
-    part = DescribeClientQuotasRequest.ComponentData
-    request = DescribeClientQuotasRequest(
-        components=[part(entity_type=t, match_type=m, match=x) for t, m, x in components],
-        strict=strict,
-    )
-    answer = wire.call(bootstrap, request, 1)
-    assert (answer.error_code, answer.error_message) == (0, "")
-    return {
-        tuple((part.entity_type, part.entity_name) for part in entry.entity): {
-            each.key: each.value for each in entry.values
-        }
-        for entry in answer.entries
-    }
-
-
-def wait_for(bootstrap: str, user: str, quotas: dict[str, float]) -> None:
-    """Wait until the broker has the quotas of a user, as it applies metadata a moment later."""
-    deadline = time.monotonic() + 30
-    while describe(bootstrap, ("user", 0, user), strict=True).get((("user", user),), {}) != quotas:
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-
-
-OK = (0, None)
 REFUSALS: list[tuple[Parts, Values, str]] = [
     ((("user", "u"),), (("bogus", 5.0),), "Invalid configuration key bogus"),
     ((("user", "u"),), ((PRODUCER, -1.0),), f"Quota {PRODUCER} must be greater than 0"),
@@ -164,43 +117,6 @@ def topic(bootstrap: str) -> str:
     answer = wire.call(bootstrap, CreateTopicsRequest(topics=[asked], timeout_ms=30_000), 5)
     assert answer.topics[0].error_code == 0
     return name
-
-
-@pytest.fixture
-def client_id(monkeypatch: pytest.MonkeyPatch) -> str:
-    name = f"client-{time.time_ns()}"
-    monkeypatch.setattr(wire, "CLIENT_ID", name)
-    return name
-
-
-def limit(bootstrap: str, client_id: str, key: str, value: float) -> None:
-    parts: Parts = (("client-id", client_id),)
-    assert alter(bootstrap, (parts, ((key, value),))) == {parts: OK}
-    deadline = time.monotonic() + 30
-    while describe(bootstrap, ("client-id", 0, client_id)) != {parts: {key: value}}:
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-    time.sleep(0.5)  # Kafka changes its meters after its image
-
-
-def produce_request(topic: str, size: int) -> ProduceRequest:
-    now_ms = int(time.time() * 1000)
-    partition = ProduceRequest.PartitionProduceData(
-        index=0, records=batch(b"x" * size, timestamps=[now_ms])
-    )
-    data = ProduceRequest.TopicProduceData(name=topic, partition_data=[partition])
-    return ProduceRequest(acks=1, timeout_ms=30_000, topic_data=[data])
-
-
-def fetch_request(topic: str) -> FetchRequest:
-    partition = FetchRequest.FetchPartition(partition=0, partition_max_bytes=1 << 20)
-    return FetchRequest(
-        topics=[FetchRequest.FetchTopic(topic=topic, partitions=[partition])],
-        max_wait_ms=0,
-        min_bytes=1,
-        max_bytes=1 << 20,
-        session_epoch=-1,
-    )
 
 
 def test_throttled_produce_is_written_and_mutes_the_connection(

@@ -267,6 +267,44 @@ async def test_throttled_request_without_a_response_mutes_the_connection_too() -
 
 
 @in_trio
+async def test_throttled_connection_frees_its_place_when_the_client_closes_it() -> None:
+    async with served(attrs.evolve(LIMITS, connections_max=1)) as server:
+        gone = await server.client()
+        await gone.send(b"throttled 100000")
+        assert await gone.receive() == b"throttled 100000"
+        await gone.stream.aclose()
+        next_client = await server.client()
+        await next_client.send(b"echo next")
+        assert await next_client.receive() == b"echo next"
+
+
+@in_trio
+async def test_throttled_connection_ends_when_the_client_closes_one_direction() -> None:
+    async with served() as server:
+        client = await server.client()
+        await client.send(b"throttled 100000")
+        assert await client.receive() == b"throttled 100000"
+        await client.stream.send_eof()
+        assert await client.receive() is None
+
+
+@in_trio
+async def test_requests_sent_while_throttled_are_carried_out_though_the_client_has_closed() -> None:
+    async with served() as server:
+        client = await server.client()
+        await client.send(b"throttled 300")
+        assert await client.receive() == b"throttled 300"
+        await client.send(b"none 300", b"none")
+        await client.stream.aclose()
+        while server.transport.connections:
+            await trio.lowlevel.checkpoint()
+        assert server.words.started == [b"throttled 300", b"none 300", b"none"]
+        first, second, third = server.words.started_at
+        assert second - first >= 0.3
+        assert third - second >= 0.3
+
+
+@in_trio
 async def test_connection_calls_back_once_when_it_has_ended() -> None:
     async with served() as server:
         client = await server.client()

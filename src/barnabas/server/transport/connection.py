@@ -10,6 +10,7 @@ import logging
 import socket
 from collections import deque
 from collections.abc import Callable, Coroutine
+from functools import partial
 from time import monotonic
 from types import CoroutineType
 from typing import TYPE_CHECKING, Any, cast
@@ -22,6 +23,7 @@ from barnabas.security.principals import ANONYMOUS, USER, Principal
 from barnabas.server.api.context import AnyContext, Deferred
 from barnabas.server.api.dispatch import Dispatcher
 from barnabas.server.transport.frame_splitter import FrameReader
+from barnabas.server.transport.mute import Mute
 from barnabas.sockets.byte_stream import ByteStream
 from barnabas.sockets.file_ranges import inlined
 
@@ -68,7 +70,7 @@ class Connection:
     __slots__ = (
         "_discarding",
         "_drained",
-        "_muted_until_s",
+        "_mute",
         "_on_close",
         "_openings",
         "_out",
@@ -127,7 +129,7 @@ class Connection:
         self._sending = False
         self._sent: trio.Event | None = None
         self._waiting: trio.CancelScope | None = None  # of the handler being awaited
-        self._muted_until_s = 0.0  # in monotonic seconds: nothing is read or handled before
+        self._mute = Mute()
         self._on_close: tuple[Callable[[], object], ...] = ()
 
     @property
@@ -161,6 +163,8 @@ class Connection:
         it is carried out.
         """
         self.hung_up = True
+        if self._mute.peer_hung_up():
+            return
         if self._waiting is not None:
             ends_now = self.parked and (reset or self._discarding)
             self._waiting.deadline = trio.current_time() + (0 if ends_now else _HALF_CLOSED_GRACE_S)
@@ -243,8 +247,8 @@ class Connection:
             if frames:
                 reader.frames = []
                 await self._handle_frames(frames)
-                if self._muted_until_s:
-                    await self._unmuted()
+                while self._mute.until_s:
+                    await self._unmuted(partial(reader.receive_rest, receive_into, scratch))
             if self.closing:
                 return await self._drain()
             if reader.error is not None:
@@ -352,8 +356,8 @@ class Connection:
             self._encode_resolved()
             if self._queue:
                 await self._drain()
-        if self._muted_until_s:
-            await self._unmuted()
+        if self._mute.until_s:
+            await self._unmuted(lambda: True)
         context.started_at = monotonic()
         try:
             response = context.route.handler(context, context.request)
@@ -366,7 +370,7 @@ class Connection:
         except Exception as error:
             response = error
         if response is None or self._discarding:
-            self._mute(context.throttle_ms)
+            self._mute.extend(context.throttle_ms)
             self.dispatcher.count(context)
             return
         if type(response) is Deferred and not response.resolved:
@@ -375,20 +379,14 @@ class Connection:
         if context.throttle_ms:
             self._encode_resolved()  # which mutes the connection before its next request
 
-    def _mute(self, throttle_ms: int) -> None:
-        """Read and handle nothing for a time: a quota holds the client back."""
-        if throttle_ms:
-            self._muted_until_s = max(self._muted_until_s, monotonic() + throttle_ms / 1000)
-
-    async def _unmuted(self) -> None:
-        """Send what is due, then wait until no quota holds the client back."""
+    async def _unmuted(self, owes: Callable[[], bool]) -> None:
+        """Send what is due, then wait until no quota holds the client back (`Mute.over`)."""
         self._encode_resolved()
         await self._flush()
-        muted_until_s = self._muted_until_s
-        await trio.sleep(max(muted_until_s - monotonic(), 0))
-        if self._muted_until_s > muted_until_s:  # a deferred response extended the time
-            await self._unmuted()
-        self._muted_until_s = 0.0
+        await self._mute.over(partial(self.transport.watch, self), owes)
+        frames, self.reader.frames = self.reader.frames, []
+        if frames:
+            await self._handle_frames(frames)
 
     async def _awaited(self, response: Coroutine[Any, Any, Any], *, waits: bool) -> Any:
         """Return an asynchronous handler's result, None when it ends as the peer has closed."""
@@ -449,8 +447,7 @@ class Connection:
             except ProtocolError:
                 self._forget_queue()  # later requests must not be answered either
                 raise
-            if context.throttle_ms:
-                self._mute(context.throttle_ms)
+            self._mute.extend(context.throttle_ms)
             if len(parts) == 1:
                 out.append(parts[0])
                 self._out_bytes += len(parts[0])

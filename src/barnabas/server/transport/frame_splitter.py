@@ -5,6 +5,7 @@ out, so that no connection sees the bytes of another. The rest of a large frame 
 into the frame's buffer, which grows with the received bytes.
 """
 
+from contextlib import suppress
 from struct import Struct
 
 from barnabas.protocol.errors import ProtocolError
@@ -59,6 +60,16 @@ class FrameReader:
         if count:
             self._cut(scratch, count)
         return count
+
+    def receive_rest(self, receive_into: ReceiveInto, scratch: memoryview) -> bool:
+        """Receive what a peer sent before it closed; return True for whole frames.
+
+        The buffer of the socket bounds the number of bytes.
+        """
+        with suppress(OSError):
+            while self.receive(receive_into, scratch):
+                pass
+        return bool(self.frames)
 
     def _receive_into_frame(self, receive_into: ReceiveInto) -> int:
         frame = self._frame
