@@ -5,6 +5,7 @@ Each runs in the folder of its sources in Go's module cache, as with `go test`: 
 
 import os
 import subprocess
+from dataclasses import dataclass
 from pathlib import Path
 
 from compat_tests.clients.outcomes import Outcome, of_go
@@ -20,12 +21,28 @@ def missing() -> str | None:
     return None
 
 
+@dataclass(frozen=True)
+class ClientFiles:
+    """PEM files of a client over TLS: the authority that it trusts, and its own certificate."""
+
+    authority: Path
+    certificate: Path
+    key: Path
+
+
 def run(
-    package: str, bootstrap: str, *, records: int, tests: str = ".", timeout_s: float
+    package: str,
+    bootstrap: str,
+    *,
+    records: int,
+    tests: str = ".",
+    timeout_s: float,
+    tls: ClientFiles | None = None,
 ) -> list[Outcome]:
     """Run the tests of a package whose names match, on a cluster of three nodes.
 
-    Raises AssertionError when the suite ends without the result of each test.
+    With `tls` the clients connect over TLS and show a certificate. Raises AssertionError when the
+    suite ends without the result of each test.
     """
     environment = {
         **os.environ,
@@ -34,6 +51,9 @@ def run(
         "KGO_TEST_RECORDS": str(records),
         "KGO_LOG_LEVEL": "none",
     }
+    if tls is not None:
+        files = {"ca": tls.authority, "cert": tls.certificate, "key": tls.key}
+        environment["KGO_TEST_TLS"] = ",".join(f"{name}:{file}" for name, file in files.items())
     command = [BINARIES / f"{package}.test", "-test.v", f"-test.run={tests}"]
     done = subprocess.run(
         [*command, f"-test.timeout={timeout_s:.0f}s"],
