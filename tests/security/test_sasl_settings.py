@@ -134,7 +134,7 @@ def test_token_settings_are_those_of_the_mechanism() -> None:
         }
     ).tokens
     assert tokens is not None
-    assert tokens.keys_file == "/etc/keys.json"
+    assert tokens.keys == "/etc/keys.json"
     rules = tokens.rules
     assert (rules.issuer, rules.audiences) == ("https://issuer", ("kafka", "other"))
     assert (rules.subject_claim, rules.scope_claim, rules.clock_skew_s) == ("email", "scp", 5)
@@ -151,8 +151,8 @@ def test_tokens_without_the_validator_of_signatures_are_refused(value: str | Non
     assert HANDLER in error.message
 
 
-@pytest.mark.parametrize("value", [None, "https://issuer/keys", "/etc/keys.json"])
-def test_tokens_without_a_file_of_keys_are_refused(value: str | None) -> None:
+@pytest.mark.parametrize("value", [None, "http://issuer/keys", "/etc/keys.json"])
+def test_tokens_without_a_place_of_keys_that_is_safe_are_refused(value: str | None) -> None:
     name = f"{LISTENER}.oauthbearer.sasl.oauthbearer.jwks.endpoint.url"
     config = {key: text for key, text in TOKENS.items() if key != name}
     error = refusal(config if value is None else {**config, name: value})

@@ -4,15 +4,10 @@ Keys come from a file or a URL that the configuration names, never from a token.
 unknown makes the keys load again, at most once a minute.
 """
 
-import json
 import logging
 import time
-import urllib.error
-import urllib.request
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import urlsplit
 
 import trio
 
@@ -20,14 +15,12 @@ from barnabas.config import ConfigError
 from barnabas.http.authentication import AuthenticationFailedError
 from barnabas.http.http_settings import BearerSettings
 from barnabas.http.optional_packages import require
+from barnabas.json_documents import DocumentError, as_object, fetch_object
 from barnabas.security.token_validation import TokenError, TokenRules, TokenValidator
 
 logger = logging.getLogger(__name__)
 
-_DOCUMENT_BYTES_MAX: Final = 1 << 20
-_FETCH_TIMEOUT_S: Final = 10.0
 _RELOAD_S: Final = 60.0
-_LOOPBACK: Final = ("127.0.0.1", "::1", "localhost")
 
 
 class BearerAuth:
@@ -95,26 +88,6 @@ def _key_document(settings: BearerSettings) -> dict[str, Any]:
 
 def _document(source: str) -> dict[str, Any]:
     try:
-        data = _fetched(source) if "://" in source else Path(source).read_bytes()
-        document: object = json.loads(data)
-    except (OSError, ValueError, urllib.error.URLError) as error:
+        return fetch_object(source) if "://" in source else as_object(Path(source).read_bytes())
+    except (OSError, DocumentError) as error:
         raise ConfigError(f"Cannot read the token keys {source}: {error}") from None
-    if not isinstance(document, Mapping):
-        raise ConfigError(f"Cannot read the token keys {source}: not a JSON object")
-    return dict(document)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
-
-
-def _fetched(url: str) -> bytes:
-    parts = urlsplit(url)
-    if parts.scheme != "https" and (parts.scheme != "http" or parts.hostname not in _LOOPBACK):
-        raise ConfigError(f"Invalid value {url}: token keys come over https, or http on loopback")
-    opener = urllib.request.build_opener(_NoRedirects)
-    with opener.open(url, timeout=_FETCH_TIMEOUT_S) as response:
-        return response.read(_DOCUMENT_BYTES_MAX)
-
-
-class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    """Refuses redirects: keys come from the configured place and from no other."""
-
-    def redirect_request(self, *_: Any, **__: Any) -> None:
-        """Return None, which makes the redirect an error."""

@@ -139,10 +139,10 @@ def test_oldest_unauthenticated_connection_makes_room() -> None:
             assert is_open(wire)
 
 
-def token(**changes: Any) -> bytes:
+def token(key: RSAKey = KEY, **changes: Any) -> bytes:
     now_s = int(time.time())
     claims = {"sub": "alice", "iss": "me", "aud": "kafka", "iat": now_s, "exp": now_s + 600}
-    signed = jwt.encode({"alg": "RS256", "kid": "one"}, {**claims, **changes}, KEY)
+    signed = jwt.encode({"alg": "RS256", "kid": key.kid}, {**claims, **changes}, key)
     return f"n,,\x01auth=Bearer {signed}\x01\x01".encode()
 
 

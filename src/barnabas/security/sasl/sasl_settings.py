@@ -5,7 +5,7 @@ stops the start with the property, its value and the remedy. Classes are names t
 none is loaded.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final, cast
 
 import attrs
@@ -14,6 +14,7 @@ from barnabas.cluster.metadata.scram_credentials import SCRAM_BY_NAME
 from barnabas.config import ConfigError, NodeConfig
 from barnabas.config.listener_values import listener_property, listener_value
 from barnabas.config.listeners import Listener
+from barnabas.json_documents import DocumentError, check_address
 from barnabas.security.jaas import JaasError, LoginModule, parse_jaas
 from barnabas.security.sasl.oauthbearer_mechanism import OAUTHBEARER
 from barnabas.security.sasl.plain_mechanism import PLAIN, plain_users
@@ -37,14 +38,24 @@ _ENABLED: Final = "sasl.enabled.mechanisms"
 _JAAS: Final = "sasl.jaas.config"
 _HANDLER: Final = "sasl.server.callback.handler.class"
 _MAX_REAUTH: Final = "connections.max.reauth.ms"
-_JWKS: Final = "sasl.oauthbearer.jwks.endpoint.url"
+JWKS: Final = "sasl.oauthbearer.jwks.endpoint.url"
+
+
+@attrs.frozen
+class KeysAddress:
+    """Where the keys that sign tokens are fetched, how often, and the pauses after failures."""
+
+    url: str
+    interval_s: float
+    backoff_s: float
+    backoff_max_s: float
 
 
 @attrs.frozen
 class TokenSettings:
-    """The file with the keys that sign tokens, and what tokens must state."""
+    """The keys that sign tokens, at an address or in a file, and what tokens must state."""
 
-    keys_file: str
+    keys: KeysAddress | str
     rules: TokenRules
 
 
@@ -170,15 +181,6 @@ def _token_settings(config: NodeConfig, listener: Listener) -> TokenSettings:
             f"and barnabas does not; set it to {_TOKEN_HANDLERS[0]}",
             name=name,
         )
-    url = value(_JWKS)
-    name = listener_property(listener.name, _JWKS, OAUTHBEARER)
-    if not isinstance(url, str) or not url.startswith(_FILE):
-        given = "Missing" if url is None else f"Invalid value {url} for"
-        raise ConfigError(
-            f"{given} configuration {name}: barnabas reads the keys that sign tokens from a file "
-            "only; set it, as file:///etc/kafka/jwks.json",
-            name=name,
-        )
     audiences = value("sasl.oauthbearer.expected.audience")
     issuer = value("sasl.oauthbearer.expected.issuer")
     skew_s = value("sasl.oauthbearer.clock.skew.seconds")
@@ -190,4 +192,34 @@ def _token_settings(config: NodeConfig, listener: Listener) -> TokenSettings:
         clock_skew_s=float(skew_s) if isinstance(skew_s, int) else 0.0,
         required_claims=("iat",),
     )
-    return TokenSettings(url.removeprefix(_FILE).removeprefix("//"), rules)
+    return TokenSettings(_keys(listener, value), rules)
+
+
+def _keys(listener: Listener, value: Callable[[str], object]) -> KeysAddress | str:
+    """Return the address of the keys, or the path of their file. Raises ConfigError."""
+    url, name = value(JWKS), listener_property(listener.name, JWKS, OAUTHBEARER)
+    if not isinstance(url, str):
+        raise ConfigError(
+            f"Missing configuration {name}: the keys that sign tokens; set it to the issuer's "
+            "address, as https://issuer.example.org/jwks.json, or to a file, as "
+            "file:///etc/kafka/jwks.json",
+            name=name,
+        )
+    if url.startswith(_FILE):
+        return url.removeprefix(_FILE).removeprefix("//")
+    try:
+        check_address(url)
+    except DocumentError as error:
+        raise ConfigError(
+            f"Invalid value {url} for configuration {name}: {error}; or use a file, as "
+            "file:///etc/kafka/jwks.json",
+            name=name,
+        ) from None
+
+    def seconds(each: str) -> float:
+        found = value(f"sasl.oauthbearer.jwks.endpoint.{each}")
+        return found / 1000 if isinstance(found, int) else 0.0
+
+    return KeysAddress(
+        url, seconds("refresh.ms"), seconds("retry.backoff.ms"), seconds("retry.backoff.max.ms")
+    )

@@ -230,6 +230,9 @@ class Transport:
             try:
                 nursery.start_soon(self._peers.run)
                 nursery.start_soon(self._close_idle)
+                for login in self.logins.values():
+                    for service in login.services:
+                        await nursery.start(service)
                 await self._accept_all(listeners, task_status)
                 await trio.sleep_forever()
             finally:

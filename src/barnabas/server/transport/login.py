@@ -4,7 +4,7 @@
 ended closes the connection at the next request that does not authenticate again (KIP-368).
 """
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Sequence
 from math import inf
 from struct import Struct
 from time import monotonic
@@ -48,6 +48,8 @@ class LoginPolicy:
     """The time from accepting a connection to the end of its authentication."""
     waiting: WaitingClients
     """The connections of the listener whose clients have not authenticated yet."""
+    services: Sequence[Callable[..., Awaitable[object]]] = ()
+    """Tasks that run as long as clients are accepted, and have started before."""
     failures: FailureLog = attrs.field(factory=FailureLog)
     derivations: trio.CapacityLimiter = attrs.field(factory=lambda: trio.CapacityLimiter(1))
     """How many threads derive credentials of delegation tokens at a time."""

@@ -1,0 +1,142 @@
+"""Properties of the keys that sign tokens, fetched from an issuer over HTTP."""
+
+import json
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import pairwise
+from threading import Thread
+
+import pytest
+from joserfc.jwk import KeySet, RSAKey
+
+from barnabas.config import ConfigError
+from tests.config.effects.observed import observes
+from tests.config.effects.test_sasl_effects import (
+    KEY,
+    LISTENER,
+    MODULES,
+    log_in,
+    node_with_sasl,
+    token,
+)
+from tests.config.effects.wire import Wire, eventually
+
+NEW = RSAKey.generate_key(2048, {"kid": "new"})
+INVALID = b'{"status":"invalid_token"}'
+HOUR_MS = "3600000"
+
+
+class Issuer(ThreadingHTTPServer):
+    """Serves `keys`, or fails while `is_down`, and notes when it was asked."""
+
+    daemon_threads = True
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.keys = [KEY]
+        self.is_down = False
+        self.asked_at_s: list[float] = []
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_port}/jwks.json"
+
+
+class _Handler(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        issuer = self.server
+        assert isinstance(issuer, Issuer)
+        issuer.asked_at_s.append(time.monotonic())
+        document = json.dumps(KeySet(issuer.keys).as_dict(private=False)).encode()
+        self.send_response(503 if issuer.is_down else 200)
+        self.send_header("content-length", str(len(document)))
+        self.end_headers()
+        self.wfile.write(document)
+
+    def log_request(self, code: object = "-", size: object = "-") -> None:
+        """Print nothing."""
+
+
+@pytest.fixture
+def issuer() -> Iterator[Issuer]:
+    with Issuer() as server:
+        thread = Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
+
+
+@contextmanager
+def node_with_keys_of(url: str, **times_ms: str) -> Iterator[int]:
+    prefix = f"{LISTENER}.oauthbearer.sasl"
+    properties = {
+        "sasl.enabled.mechanisms": "OAUTHBEARER",
+        f"{prefix}.jaas.config": f"{MODULES}.oauthbearer.OAuthBearerLoginModule required;",
+        f"{prefix}.server.callback.handler.class": (
+            f"{MODULES}.oauthbearer.OAuthBearerValidatorCallbackHandler"
+        ),
+        f"{prefix}.oauthbearer.jwks.endpoint.url": url,
+    }
+    for name, value in times_ms.items():
+        properties[f"{prefix}.oauthbearer.jwks.endpoint.{name.replace('_', '.')}.ms"] = value
+    with node_with_sasl(**properties) as port:
+        yield port
+
+
+def is_valid(port: int, client_token: bytes) -> bool:
+    answer = log_in(Wire(port), client_token, "OAUTHBEARER").auth_bytes
+    assert answer in (b"", INVALID)
+    return answer == b""
+
+
+@observes("sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms")
+def test_token_with_a_new_key_is_valid_after_one_more_fetch(issuer: Issuer) -> None:
+    """The issuer is asked at most once in each `retry.backoff.max.ms` by tokens of clients."""
+    times = {"refresh": HOUR_MS, "retry_backoff_max": "500"}
+    with node_with_keys_of(issuer.url, **times) as port:
+        assert is_valid(port, token())
+        new = token(key=NEW)
+        assert not is_valid(port, new)
+        issuer.keys.append(NEW)
+        eventually(lambda: is_valid(port, new))
+        assert is_valid(port, token())
+    assert all(later - earlier >= 0.5 for earlier, later in pairwise(issuer.asked_at_s))
+
+
+@observes("sasl.oauthbearer.jwks.endpoint.refresh.ms")
+def test_keys_that_the_issuer_withdraws_are_refused_after_the_interval(issuer: Issuer) -> None:
+    with node_with_keys_of(issuer.url, refresh="200") as port:
+        assert is_valid(port, token())
+        issuer.keys[:] = [NEW]
+        eventually(lambda: not is_valid(port, token()))
+
+
+@observes("sasl.oauthbearer.jwks.endpoint.retry.backoff.ms")
+def test_keys_stay_while_the_issuer_is_down_and_pauses_between_attempts_double(
+    issuer: Issuer,
+) -> None:
+    times = {"refresh": "200", "retry_backoff": "100", "retry_backoff_max": "10000"}
+    with node_with_keys_of(issuer.url, **times) as port:
+        issuer.is_down = True
+        issuer.asked_at_s.clear()
+        eventually(lambda: len(issuer.asked_at_s) >= 5)
+        assert is_valid(port, token())
+        pauses = [later - earlier for earlier, later in pairwise(issuer.asked_at_s[:5])]
+        # The first request may have been the last that succeeded.
+        least = (0.1, 0.2, 0.4)
+        assert all(pause >= each for pause, each in zip(pauses[1:], least, strict=True)), pauses
+        issuer.keys.append(NEW)
+        issuer.is_down = False
+        eventually(lambda: is_valid(port, token(key=NEW)))
+
+
+def test_node_does_not_start_without_keys(issuer: Issuer) -> None:
+    issuer.is_down = True
+    with (
+        pytest.raises(ConfigError, match=r"jwks\.json .*jwks\.endpoint\.url: .*status 503"),
+        node_with_keys_of(issuer.url),
+    ):
+        pass
