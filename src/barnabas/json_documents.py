@@ -51,7 +51,7 @@ def _fetch(url: str) -> bytes:
 
     try:
         with httpx.stream("GET", url, timeout=_TIMEOUT_S) as response:
-            if response.status_code != httpx.codes.OK:
+            if not response.is_success:
                 raise DocumentError(f"status {response.status_code}")
             data = bytearray()
             for part in response.iter_bytes():
