@@ -14,6 +14,6 @@ def node() -> Iterator[Node]:
         yield found
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def admin(node: Node) -> AdminClient:
     return AdminClient({"bootstrap.servers": node.bootstrap})

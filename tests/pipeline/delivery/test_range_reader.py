@@ -4,7 +4,7 @@ import contextlib
 import random
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -28,6 +28,20 @@ def reader(node: Node) -> Iterator[RangeReader]:
     found = RangeReader({"bootstrap.servers": node.bootstrap, "group.id": "readers"}, 5_000)
     yield found
     found.close()
+
+
+@pytest.fixture
+def new_cache() -> Iterator[Callable[..., ReaderCache]]:
+    """Makes caches, whose readers are closed after the test."""
+    made: list[ReaderCache] = []
+
+    def make(**options: float) -> ReaderCache:
+        made.append(ReaderCache(**options))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.clear()
 
 
 def topic(node: Node, partitions: int = 1, **config: str) -> str:
@@ -172,8 +186,10 @@ def test_range_without_an_answer_ends_with_a_failure_that_may_pass(
     assert not caught.value.failure.is_permanent
 
 
-def test_reader_that_failed_is_not_lent_again(node: Node) -> None:
-    cache = ReaderCache()
+def test_reader_that_failed_is_not_lent_again(
+    node: Node, new_cache: Callable[..., ReaderCache]
+) -> None:
+    cache = new_cache()
     properties = {"bootstrap.servers": node.bootstrap, "group.id": "readers"}
     with cache.borrowed("job", 1, properties, 5) as first:
         pass
@@ -184,8 +200,10 @@ def test_reader_that_failed_is_not_lent_again(node: Node) -> None:
         assert third is not first
 
 
-def test_reader_that_is_not_used_fetches_nothing_ahead(node: Node) -> None:
-    cache = ReaderCache(idle_s=0.05)
+def test_reader_that_is_not_used_fetches_nothing_ahead(
+    node: Node, new_cache: Callable[..., ReaderCache]
+) -> None:
+    cache = new_cache(idle_s=0.05)
     name = topic(node)
     write(node, name, [(50, True)])
     properties = {"bootstrap.servers": node.bootstrap, "group.id": "readers"}
@@ -204,8 +222,10 @@ def test_reader_that_is_not_used_fetches_nothing_ahead(node: Node) -> None:
     assert following == {(name, 0): 51}
 
 
-def test_readers_above_the_limit_are_closed(node: Node) -> None:
-    cache = ReaderCache(limit=1)
+def test_readers_above_the_limit_are_closed(
+    node: Node, new_cache: Callable[..., ReaderCache]
+) -> None:
+    cache = new_cache(limit=1)
     properties = {"bootstrap.servers": node.bootstrap, "group.id": "readers"}
     with cache.borrowed("a", 1, properties, 5) as first:
         pass

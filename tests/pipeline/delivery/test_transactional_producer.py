@@ -93,11 +93,16 @@ def test_failure_that_may_pass_names_the_topic() -> None:
         producer.abort()
 
 
+def create_topic(node: Node, name: str, partitions: int) -> None:
+    admin = AdminClient({"bootstrap.servers": node.bootstrap})
+    admin.create_topics([NewTopic(name, partitions, 1)])[name].result(60)
+
+
+@pytest.mark.usefixtures("fenced_clients")
 def test_producer_that_is_fenced_while_records_are_in_its_queue_raises_fenced() -> None:
     """librdkafka raises its own exception from poll; a source's task begins again when fenced."""
     with Node() as node:
-        admin = AdminClient({"bootstrap.servers": node.bootstrap})
-        admin.create_topics([NewTopic("to", 4, 1)])["to"].result(60)
+        create_topic(node, "to", partitions=4)
         properties = {"bootstrap.servers": node.bootstrap, "transactional.id": "job-to-0"}
         fenced = TransactionalProducer(properties)
         fenced.begin()
@@ -111,11 +116,11 @@ def test_producer_that_is_fenced_while_records_are_in_its_queue_raises_fenced() 
             poll_for(60, fenced)
 
 
+@pytest.mark.usefixtures("fenced_clients")
 def test_producer_that_is_fenced_while_it_queues_records_raises_fenced() -> None:
     """librdkafka says no more than "Local: Fatal error" then, which failed sources."""
     with Node() as node:
-        admin = AdminClient({"bootstrap.servers": node.bootstrap})
-        admin.create_topics([NewTopic("to", 1, 1)])["to"].result(60)
+        create_topic(node, "to", partitions=1)
         properties = {"bootstrap.servers": node.bootstrap, "transactional.id": "job-to-0"}
         fenced = TransactionalProducer(properties)
         fenced.begin()
@@ -185,6 +190,7 @@ def test_worker_whose_producer_was_fenced_takes_the_id_back(task: Task) -> None:
     assert [task(one, 5), task(other, 7), task(one, 1), task(other, 1)] == [5, 12, 13, 14]
 
 
+@pytest.mark.usefixtures("fenced_clients")
 def test_producer_cache_without_probe_fails_tasks(
     task: Task, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -160,6 +160,7 @@ def test_record_of_killed_writer_is_decided_when_the_topic_is_locked(
     assert other.newest() == CommitRecord("d")
 
 
+@pytest.mark.usefixtures("fenced_clients")
 def test_record_follows_that_of_a_driver_that_wrote_meanwhile(node: Node, topic: str) -> None:
     first, second = commits(node, topic), commits(node, topic)
     first.update(lambda _: CommitRecord("first"))

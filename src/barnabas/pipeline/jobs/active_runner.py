@@ -128,6 +128,7 @@ class ActiveRunner:
             self._store.on_restart = lambda record: None
             with trio.CancelScope(shield=True):
                 await trio.to_thread.run_sync(self._engine.stop)
+                await self._store.release()
 
     def views(self) -> dict[str, LiveView]:
         """Return the views that run, by the names of their jobs."""

@@ -47,6 +47,13 @@ class ConfigsWriter:
         async with self._lock:
             await trio.to_thread.run_sync(self._take_over)
 
+    async def release(self) -> None:
+        """Close the producer: this runner is no longer active. The next `take_over` opens one.
+
+        A write in progress goes on, and then closes it.
+        """
+        await trio.to_thread.run_sync(self._release)
+
     async def write(self, records: Sequence[KeyValue]) -> int:
         """Write records in one transaction; return the offset behind the last one.
 
@@ -62,6 +69,9 @@ class ConfigsWriter:
             self._producer.init_transactions(_TIMEOUT_S)
         except KafkaException as error:
             raise _failure(error) from None
+
+    def _release(self) -> None:
+        self._producer = None  # librdkafka's client ends with the last reference
 
     def _write(self, records: Sequence[KeyValue]) -> int:
         producer = self._producer

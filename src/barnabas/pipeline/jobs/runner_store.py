@@ -88,6 +88,10 @@ class RunnerStore:
         await self._writer.take_over()
         await self.catch_up()
 
+    async def release(self) -> None:
+        """Write no more configurations, until the next `take_over`."""
+        await self._writer.release()
+
     async def catch_up(self) -> None:
         """Return once all configurations are replayed."""
         await _opened(self._configs).catch_up()

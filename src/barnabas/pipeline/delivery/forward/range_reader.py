@@ -258,6 +258,14 @@ class ReaderCache:
             raise
         self._keep(key, reader)
 
+    def clear(self) -> None:
+        """Close the readers that no task has borrowed."""
+        with self._lock:
+            closed = [reader for reader, _ in self._readers.values()]
+            self._readers.clear()
+        for each in closed:
+            each.close()
+
     def _keep(self, key: tuple[str, int], reader: RangeReader) -> None:
         closed: list[RangeReader] = []
         with self._lock:

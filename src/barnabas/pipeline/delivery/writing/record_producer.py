@@ -105,14 +105,32 @@ def _invalid(error: KafkaError, topic: str | None) -> TaskFailureError:
     )
 
 
+class FirstRefusal:
+    """The first record that was not delivered: its error, and its topic.
+
+    It does not refer to the producer that reports to it. The producer is closed when it is dropped
+    then, and not when the garbage collector runs.
+    """
+
+    def __init__(self) -> None:
+        self.error: KafkaError | None = None
+        self.topic: str | None = None
+
+    def note(self, error: KafkaError | None, message: Message) -> None:
+        """Take the report of a record."""
+        if error is not None and self.error is None:
+            self.error = error
+            self.topic = message.topic()
+
+
 class RecordProducer:
     """A producer whose errors are those of this module."""
 
     def __init__(self, properties: Mapping[str, Any]) -> None:
-        self._delivery_error: KafkaError | None = None
-        self._refused_topic: str | None = None
+        self._refusal = FirstRefusal()
         self._fatal: KafkaError | None = None
-        self._producer = Producer({**properties, "on_delivery": self._delivered, "logger": QUIET})
+        own = {"on_delivery": self._refusal.note, "logger": QUIET}
+        self._producer = Producer({**properties, **own})
 
     def produce(
         self,
@@ -176,27 +194,22 @@ class RecordProducer:
         """Drop the records that are not sent yet."""
         self._producer.purge()
 
-    def _delivered(self, error: KafkaError | None, message: Message) -> None:
-        if error is not None and self._delivery_error is None:
-            self._delivery_error = error
-            self._refused_topic = message.topic()
-
     def _check_deliveries(self) -> None:
         """Raise the first error of a record."""
-        error = self._delivery_error
+        error, topic = self._refusal.error, self._refusal.topic
         if error is None:
             return
         if error.code() in _TOO_LARGE:
-            raise _too_large(f"a batch for topic {self._refused_topic}")
+            raise _too_large(f"a batch for topic {topic}")
         if error.code() in _INVALID:
-            raise _invalid(error, self._refused_topic)
+            raise _invalid(error, topic)
         if error.code() in _UNUSABLE:
-            text = f"topic {self._refused_topic} cannot be written: {error.str()}"
+            text = f"topic {topic} cannot be written: {error.str()}"
             raise TaskFailureError(text, is_permanent=True)
         try:
             self._raise(KafkaException(error))
         except AbortableError as failure:
-            raise AbortableError(failure.error, self._refused_topic) from failure
+            raise AbortableError(failure.error, topic) from failure
 
     def _call_with_records(self, call: Any) -> None:
         """Call; an error of a record says what is wrong, that of the call is general."""

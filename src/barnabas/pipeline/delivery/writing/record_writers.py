@@ -85,6 +85,12 @@ class WriterCache(Generic[P, W]):
         writer.close(is_committed=True)
         self._writers[task.job] = (task.generation, writer)
 
+    def clear(self) -> None:
+        """Stop and forget the writers that no task has borrowed."""
+        while self._writers:
+            _, writer = self._writers.popitem()[1]
+            writer.stop()
+
     def _take(self, plan: P, task: TaskPlan) -> W:
         generation, writer = self._writers.pop(task.job, (None, None))
         if writer is not None and generation == task.generation:

@@ -43,7 +43,7 @@ class TransactionalProducer(RecordProducer):
 
     def begin(self) -> None:
         """Begin a transaction."""
-        self._delivery_error = None
+        self._refusal.error = None
         self._call(self._producer.begin_transaction)
 
     def send_offsets(self, offsets: Sequence[TopicPartition], group: object) -> None:
