@@ -71,7 +71,12 @@ def add_users(node: SecuredNode, *names: str) -> None:
 
 
 def allow(
-    node: SecuredNode, user: str, resource: str, *operations: str, deny: bool = False
+    node: SecuredNode,
+    user: str,
+    resource: str,
+    *operations: str,
+    deny: bool = False,
+    host: str = "*",
 ) -> None:
     """Allow a user operations on a resource; a name that ends with `*` is a prefix."""
     kind, _, name = resource.partition(":")
@@ -82,7 +87,7 @@ def allow(
             name.removesuffix("*") if is_prefix else name,
             ResourcePatternType.PREFIXED if is_prefix else ResourcePatternType.LITERAL,
             f"User:{user}",
-            "*",
+            host,
             AclOperation[each],
             AclPermissionType.DENY if deny else AclPermissionType.ALLOW,
         )

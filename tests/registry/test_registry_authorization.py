@@ -72,9 +72,12 @@ class Registry:
     url: str
     user: str
     verify: ssl.SSLContext | bool = True
+    address: str = "127.0.0.1"
+    """The user's own address."""
 
     def ask(self, method: str, path: str, body: Any = None) -> httpx.Response:
-        with httpx.Client(verify=self.verify, timeout=60) as client:
+        transport = httpx.HTTPTransport(verify=self.verify, local_address=self.address)
+        with httpx.Client(transport=transport, timeout=60) as client:
             return client.request(
                 method,
                 self.url + path,
@@ -100,13 +103,14 @@ def schema(name: str, **more: Any) -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def node() -> Iterator[SecuredNode]:
     with secured_node() as found:
-        add_users(found, "registry", "alice", "bob", "eve", "admin")
+        add_users(found, "registry", "alice", "bob", "carol", "eve", "admin")
         allow(found, "registry", "broker:kafka-cluster", "DESCRIBE")
         allow(found, "registry", "group:group of *", "READ")
         allow(found, "registry", "topic:_schemas*", "CREATE", "READ", "WRITE", "DESCRIBE_CONFIGS")
         allow(found, "alice", "topic:orders", "WRITE", "ALTER_CONFIGS", "DELETE")
         allow(found, "alice", "topic:common", "READ")
         allow(found, "bob", "topic:orders", "READ")
+        allow(found, "carol", "topic:orders", "WRITE", host="127.0.0.2")
         yield found
 
 
@@ -305,9 +309,41 @@ def test_first_caller_decides_about_a_forwarded_write(node: SecuredNode, tmp_pat
         assert codes("alice", [leader, follower, stranger]) == [0, 0, 50003]
 
 
-def wait_until_it_leads(url: str, context: ssl.SSLContext) -> None:
+def test_address_of_the_first_caller_decides_about_a_forwarded_write(node: SecuredNode) -> None:
+    """The leader sees the follower's address on the connection; ACLs of other hosts must count."""
+    client = node.properties("registry", "registry-secret")
+    path = "/subjects/orders-value/versions"
+    with ExitStack() as stack:
+
+        def start() -> str:
+            run = live_registry(node.sasl, "_schemas_of_addresses", client, **settings())
+            return stack.enter_context(run)
+
+        leader = start()
+        wait_until_it_leads(leader)
+        follower = start()
+
+        def code(url: str, address: str) -> int:
+            return Registry(url, "carol", address=address).code("POST", path, schema("Address"))
+
+        addresses = ("127.0.0.2", "127.0.0.1")
+        assert [code(leader, each) for each in addresses] == [0, 40301]
+        assert [code(follower, each) for each in addresses] == [0, 40301]
+        forged = httpx.post(
+            leader + path,
+            json=schema("Forged"),
+            headers={
+                "x-forward": "true",
+                "x-barnabas-first-caller": f"{int(time.time())} 127.0.0.2 {'A' * 43}=",
+            },
+            auth=("carol", "carol-secret"),
+        )
+        assert forged.json()["error_code"] == 40301
+
+
+def wait_until_it_leads(url: str, context: ssl.SSLContext | None = None) -> None:
     deadline = time.monotonic() + 60
-    with httpx.Client(verify=context) as client:
+    with httpx.Client(verify=context or True) as client:
         while "\nbarnabas_registry_leader 1.0" not in client.get(f"{url}/metrics").text:
             assert time.monotonic() < deadline
             time.sleep(0.02)

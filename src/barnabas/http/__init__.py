@@ -16,6 +16,7 @@ Hypercorn, Starlette, joserfc and bcrypt are in the extra `registry` and importe
 
 from barnabas.http.asgi import Application, Body, ErrorBody, json_error
 from barnabas.http.authentication import principal_of
+from barnabas.http.first_caller import first_caller_headers
 from barnabas.http.http_host import HttpStartError, bind_listener, serve_app
 from barnabas.http.http_settings import (
     HTTP_PROPERTIES,
@@ -42,6 +43,7 @@ __all__ = [
     "ListenAddress",
     "MissingPackageError",
     "bind_listener",
+    "first_caller_headers",
     "json_error",
     "principal_of",
     "serve_app",

@@ -30,6 +30,7 @@ from barnabas.http.authentication import (
     principal_of,
 )
 from barnabas.http.body_limit import BodyTooLargeError, BodyTooSlowError, limited, timed
+from barnabas.http.first_caller import PeerKey, adopt_first_caller
 from barnabas.http.host_metrics import HostMetrics
 from barnabas.http.unauthenticated_connections import current_connection
 
@@ -61,6 +62,7 @@ class HostedApp:
         metrics: HostMetrics | None = None,
         not_ready: Callable[[], str | None] = always_ready,
         error_body: ErrorBody = json_error,
+        peers: PeerKey | None = None,
     ) -> None:
         """`not_ready` returns why the application cannot serve yet, None once it can."""
         self.metrics = metrics or HostMetrics()
@@ -70,6 +72,7 @@ class HostedApp:
         self._logs_requests = logs_requests
         self._not_ready = not_ready
         self._error_body = error_body
+        self._peers = peers
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request; a WebSocket is refused with 403."""
@@ -100,6 +103,7 @@ class HostedApp:
                 if self._authentication is not None:
                     await self._authentication.authenticate(scope)
                 current_connection().authenticated()
+                adopt_first_caller(scope, self._peers)
                 body = limited(scope, timed(receive), self._body_bytes_max)
                 await self._app(scope, body, exchange.send)
         except AuthenticationFailedError as error:

@@ -15,6 +15,7 @@ from barnabas.client import ClientConfig
 from barnabas.config import ConfigError
 from barnabas.http.asgi import Application, ErrorBody, json_error
 from barnabas.http.authentication import Authentication, Credentials
+from barnabas.http.first_caller import peer_key
 from barnabas.http.hosted_app import HostedApp, always_ready
 from barnabas.http.http_settings import (
     CrossOrigin,
@@ -67,6 +68,7 @@ async def serve_app(
         metrics=metrics,
         not_ready=not_ready,
         error_body=error_body,
+        peers=await peer_key(brokers, options.peer_secret),
     )
     connections = UnauthenticatedConnections(options.limits, hosted.metrics.closed_unauthenticated)
     hosted.metrics.show_unauthenticated(lambda: len(connections))

@@ -7,6 +7,7 @@ from typing import Final
 import attrs
 
 from barnabas.config import ConfigError
+from barnabas.http.first_caller import PEER_SECRET_PROPERTY
 from barnabas.http.unauthenticated_connections import LIMIT_PROPERTIES, ConnectionLimits
 
 BODY_BYTES_MAX: Final = 1 << 20
@@ -23,6 +24,7 @@ HTTP_PROPERTIES: Final = (
     BODY_BYTES_PROPERTY,
     AUTH_PROPERTY,
     *LIMIT_PROPERTIES,
+    PEER_SECRET_PROPERTY,
     _ORIGIN,
     _METHODS,
     _HEADERS,
@@ -127,6 +129,9 @@ class HttpOptions:
     cross_origin: CrossOrigin = attrs.field(factory=CrossOrigin)
     limits: ConnectionLimits = attrs.field(factory=ConnectionLimits)
     """Limits of connections that have not authenticated."""
+    peer_secret: str = attrs.field(default="", repr=False)
+    """What instances prove the address of a first caller with; by default the password of their
+    Kafka user."""
 
     def __attrs_post_init__(self) -> None:
         """Raise ConfigError for an unknown way to authenticate, and for two."""
@@ -153,6 +158,7 @@ class HttpOptions:
             body_bytes_max=int(text),
             cross_origin=rules,
             limits=ConnectionLimits.from_properties(properties),
+            peer_secret=properties.get(PEER_SECRET_PROPERTY, self.peer_secret),
         )
 
     @property

@@ -1,7 +1,9 @@
 """Connect's REST API on a secured node: users of Kafka, read-only users, and ACLs of topics."""
 
 import base64
+import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -72,13 +74,14 @@ def test_topics_that_a_configuration_names() -> None:
 @pytest.fixture(scope="module")
 def node() -> Iterator[SecuredNode]:
     with secured_node() as found:
-        add_users(found, "runner", "alice", "bob", "watcher", "admin")
+        add_users(found, "runner", "alice", "bob", "carol", "watcher", "admin")
         allow(found, "runner", "broker:kafka-cluster", "DESCRIBE", "CREATE")
         allow(found, "runner", "topic:*", "ALL")
         allow(found, "runner", "group:*", "ALL")
         allow(found, "runner", "transactional_id:*", "ALL")
         allow(found, "alice", "topic:lines", "WRITE")
         allow(found, "bob", "topic:lines", "READ")
+        allow(found, "carol", "topic:lines", "WRITE", host="127.0.0.2")
         yield found
 
 
@@ -162,3 +165,43 @@ def test_rows_of_a_view_need_read_on_its_topics(runner: LiveRunner) -> None:
         assert message(refused) == "User alice needs READ on the topic lines of the job"
         assert ask(runner, "bob", "GET", path)[0] == 503  # the engine of the test runs no view
     assert ask(runner, "bob", "DELETE", "/connectors/rows")[0] == 204
+
+
+def test_address_of_the_first_caller_decides_about_a_forwarded_request(
+    node: SecuredNode, tmp_path: Path
+) -> None:
+    """The active runner sees the address of the one on standby."""
+    properties = {
+        **node.properties("runner", "runner-secret"),
+        "barnabas.rest.authorize": "true",
+        "super.users": "User:admin",
+        "group.id": "addresses",
+        "config.storage.topic": "addresses-configs",
+    }
+    file = tmp_path / "lines.txt"
+    file.write_text("one\n")
+
+    def start(stack: ExitStack) -> LiveRunner:
+        http = HttpOptions(auth=BY_KAFKA)
+        runner = stack.enter_context(live_runner(node.sasl, http=http, more=properties))
+        eventually(lambda: ask(runner, "admin", "GET", "/health")[0] == 200)
+        return runner
+
+    def create(runner: LiveRunner, address: str, **headers: str) -> int:
+        transport = httpx.HTTPTransport(local_address=address)
+        with httpx.Client(transport=transport, timeout=60) as client:
+            return client.put(
+                f"{runner.url}/connectors/a%20b/config",
+                json=config(SOURCE, file=str(file), topic="lines"),
+                headers=headers,
+                auth=("carol", "carol-secret"),
+            ).status_code
+
+    with ExitStack() as stack:
+        active = start(stack)
+        standby = start(stack)
+        assert create(active, "127.0.0.1") == create(standby, "127.0.0.1") == 403
+        forged = {"x-barnabas-first-caller": f"{int(time.time())} 127.0.0.2 {'A' * 43}="}
+        assert create(active, "127.0.0.1", **forged) == 403
+        assert create(standby, "127.0.0.2") == 201
+        assert create(active, "127.0.0.2") == 200

@@ -29,6 +29,7 @@ _HTTP: Final = (
     "barnabas.http.auth",
     "barnabas.authentication.timeout.ms",
     "barnabas.unauthenticated.connections.max",
+    "barnabas.http.peer.secret",
 )
 _CONVERTERS: Final = {
     "key.converter": "org.apache.kafka.connect.json.JsonConverter",
@@ -137,6 +138,13 @@ DEFINITION: Final = ConfigDef(
             500,
             "HTTP connections that may be unauthenticated at a time; one more closes the oldest.",
             validator=InRange(1),
+        ),
+        _key(
+            "barnabas.http.peer.secret",
+            ConfigType.PASSWORD,
+            "",
+            "What runners prove the address of a first caller with; by default the password of "
+            "their Kafka user.",
         ),
         _key(
             "barnabas.rest.full.users",

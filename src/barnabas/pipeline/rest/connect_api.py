@@ -3,6 +3,7 @@
 import json
 import logging
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol
 from urllib.parse import unquote_to_bytes
 
@@ -12,7 +13,7 @@ from starlette.responses import Response
 from starlette.routing import Router
 
 from barnabas.client import ClientError
-from barnabas.http import Application, principal_of
+from barnabas.http import Application, first_caller_headers, principal_of
 from barnabas.http.asgi import Receive, Scope, Send
 from barnabas.pipeline.connect.rest_errors import ConnectRestError, NotActiveError, bad_request
 from barnabas.pipeline.rest import connector_handlers, runner_handlers, view_handlers
@@ -115,6 +116,7 @@ class ConnectApi:
             request.url.query,
             request.headers,
             await _read_body(request),
+            partial(first_caller_headers, request.scope, request.method),
         )
         return Response(found.body, found.status, found.headers)
 

@@ -6,7 +6,7 @@ active.
 """
 
 import ssl
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 from urllib.parse import parse_qsl, urlencode, urlsplit
@@ -47,9 +47,11 @@ class RequestForwarding:
         query: str,
         headers: Mapping[str, str],
         body: bytes,
+        first_caller: Callable[[str], Mapping[str, str]] = lambda path: {},
     ) -> ForwardedAnswer:
         """Return the active runner's answer to a request that this runner refused.
 
+        `first_caller` returns the headers that state its caller, for the path of the new request.
         Raises ConnectRestError: 409 without an active runner or after two hops, 500 when it does
         not answer.
         """
@@ -60,6 +62,7 @@ class RequestForwarding:
         kept = [(name, value) for name, value in parameters if name != _PARAMETER]
         url = f"{error.active_url}{path}?{urlencode([*kept, (_PARAMETER, hop)])}"
         sent = {name: headers[name] for name in _SENT if name in headers}
+        sent |= first_caller(urlsplit(url).path)
         return await self._exchange(method, url, sent, body)
 
     async def _exchange(

@@ -12,7 +12,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Router
 
-from barnabas.http import Application
+from barnabas.http import Application, first_caller_headers
 from barnabas.http.asgi import Receive, Scope, Send
 from barnabas.registry.core.json_fields import write_json
 from barnabas.registry.core.registry_core import RegistryCore
@@ -177,10 +177,11 @@ class RegistryApp:
 def _forwarded(request: Request, route: RestRoute, body: bytes) -> ForwardRequest:
     raw_path: bytes = request.scope.get("raw_path") or request.url.path.encode()
     query: bytes = request.scope.get("query_string", b"")
-    target = raw_path.partition(b"?")[0] + (b"?" + query if query else b"")
+    path = raw_path.partition(b"?")[0].decode("latin-1")
     kept = ("content-type", "accept", "authorization")
     headers = {name: request.headers[name] for name in kept if name in request.headers}
-    text = target.decode("latin-1")
+    headers |= first_caller_headers(request.scope, request.method, path)
+    text = f"{path}?{query.decode('latin-1')}" if query else path
     return ForwardRequest(request.method, text, headers, body, route.is_repeatable)
 
 
