@@ -25,10 +25,10 @@ from compat_tests.pipeline.chained_app import describe as describe_chains
 from compat_tests.pipeline.conftest import eventually
 from compat_tests.pipeline.killed_job import DriverProcess, read_committed, wait_until
 
-pytestmark = [setup.needed, pytest.mark.timeout(600)]
+pytestmark = [setup.needed, pytest.mark.timeout(1200)]
 
 KEYS = 5
-KILLS = 3
+KILLS = 2
 TEXT = {"key": ks.String(), "value": ks.String()}
 NUMBERS = {"key": ks.String(), "value": ks.Long()}
 
@@ -59,7 +59,7 @@ class Topics:
         return {key: number for key, number in newest.items() if number}
 
     def has_updates(self, count: int) -> bool:
-        """True when the app has counted so many changes."""
+        """True when the app has counted this number of changes."""
         return sum(self.table("updates").values()) >= count
 
     def tables(self) -> dict[str, dict[str, int]]:

@@ -1,8 +1,8 @@
 """Operators with state in a chain: the second one reads a topic that the first one writes.
 
 A query of Spark has one operator with state here. The records of the first operator pass a topic of
-the app, as they pass a repartition topic in Kafka Streams, and the second operator is in a query of
-its own. A record of such a topic has the bytes of the key, which choose the partition, and its
+the app, as they pass a repartition topic in Kafka Streams, and another query has the second
+operator. A record of such a topic has the bytes of the key, which choose the partition, and its
 value is JSON that keeps all columns:
 
     k   the key
