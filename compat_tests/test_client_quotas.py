@@ -84,7 +84,7 @@ def test_quotas_are_set_described_and_removed(bootstrap: str) -> None:
 
 
 @pytest.mark.barnabas_only
-@pytest.mark.parametrize("key", ["request_percentage", "controller_mutation_rate"])
+@pytest.mark.parametrize("key", ["controller_mutation_rate"])
 def test_quota_that_is_not_enforced_is_refused(bootstrap: str, key: str) -> None:
     parts: Parts = (("user", "u"),)
     code, message = alter(bootstrap, (parts, ((key, 5.0),)))[parts]

@@ -4,7 +4,7 @@ from math import inf, nan
 
 import pytest
 
-from barnabas.cluster.metadata.client_quotas import QuotaEntity, quota_record
+from barnabas.cluster.metadata.client_quotas import QuotaEntity
 from barnabas.cluster.metadata.image import MetadataImage
 from barnabas.cluster.metadata.image_difference import difference
 from barnabas.cluster.metadata.image_records import image_records
@@ -172,22 +172,30 @@ def test_keys_of_entities(entity: Parts, key: str, value: float | None, outcome:
     ("entity", "key"),
     [
         (U, "request_percentage"),
-        (U, "controller_mutation_rate"),
         ((("ip", "10.0.0.1"),), "connection_creation_rate"),
     ],
 )
-def test_quota_that_is_not_enforced_is_refused_and_can_be_removed(entity: Parts, key: str) -> None:
+def test_quota_of_each_kind_is_set_and_removed(entity: Parts, key: str) -> None:
     cluster = Cluster()
-    refusal = (
-        ErrorCode.UNSUPPORTED_VERSION,
-        f"{key} is not enforced by this server, which has quotas of producer_byte_rate and "
-        "consumer_byte_rate",
-    )
-    assert alter(cluster, (entity, ((key, 5.0),))) == [(refusal, entity)]
-    cluster.replay([quota_record(entity, key, 5.0)])  # written by Apache Kafka
+    assert alter(cluster, (entity, ((key, 5.0),))) == [(OK, entity)]
     assert cluster.image.client_quotas == {(entity, key): 5.0}
     assert alter(cluster, (entity, ((key, None),))) == [(OK, entity)]
     assert cluster.image.client_quotas == {}
+
+
+def test_quota_that_is_not_enforced_is_refused() -> None:
+    key = "controller_mutation_rate"
+    ((refusal, _),) = alter(Cluster(), (U, ((key, 5.0),)))
+    assert refusal[0] is ErrorCode.UNSUPPORTED_VERSION
+    assert str(refusal[1]).startswith(f"{key} is not enforced")
+
+
+@pytest.mark.parametrize("name", ["localhost", "10.0.0", "10.0.0.256", "::g"])
+def test_quota_of_a_host_name_is_refused(name: str) -> None:
+    entity: Parts = (("ip", name),)
+    refused = invalid(f"{name} is not a valid IP or resolvable host.")
+    changes = (entity, (("connection_creation_rate", 5.0),))
+    assert alter(Cluster(), changes) == [(refused, entity)]
 
 
 def test_changes_of_one_entity_succeed_or_fail_together() -> None:

@@ -23,7 +23,6 @@ PROMISES = [
     ("alter.config.policy.class.name", "org.example.Policy"),
     ("client.quota.callback.class", "org.example.Quotas"),
     ("remote.log.storage.system.enable", "true"),
-    ("max.connection.creation.rate", "10"),
 ]
 
 

@@ -17,6 +17,7 @@ import pytest
 import trio
 import trio.testing
 
+from barnabas.cluster.metadata.client_quotas import CONNECTION_CREATION_RATE
 from barnabas.config import Listener as Endpoint
 from barnabas.protocol.errors import ProtocolError
 from barnabas.server.api.context import Deferred
@@ -53,6 +54,7 @@ class Words:
     """A dispatcher: `echo x` responds at once, `park` waits, `defer` responds on demand."""
 
     controller = False
+    quotas = SimpleNamespace(request_time=None)
 
     def __init__(self) -> None:
         self.deferred: list[Deferred] = []
@@ -642,6 +644,48 @@ async def test_acceptor_free_slots_wake_every_listener_that_waits() -> None:
                 assert await each.receive() == b"echo 1"
                 await each.stream.aclose()
         nursery.cancel_scope.cancel()
+
+
+@in_trio
+async def test_acceptor_above_its_rate_accepts_the_next_connection_late() -> None:
+    limits = attrs.evolve(LIMITS, listener_creation_rate_max={"PLAINTEXT": 1})
+    async with served(limits) as server:
+        begun = time.monotonic()
+        for number in range(12):
+            client = await server.client()
+            await client.send(b"echo 1")
+            assert await client.receive() == b"echo 1"
+            if number == 9:
+                assert time.monotonic() - begun < 0.9
+        assert time.monotonic() - begun >= 1
+        assert server.transport.accepted == 12
+
+
+@in_trio
+async def test_acceptor_ends_though_a_connection_waits_for_its_rate() -> None:
+    limits = attrs.evolve(LIMITS, creation_rate_max=0)
+    async with served(limits) as server:
+        client = await server.client()
+        await trio.sleep(0.1)
+        await server.transport.stop(1)
+        assert await client.receive() is None
+
+
+@in_trio
+async def test_acceptor_closes_connections_of_an_address_above_its_rate_late() -> None:
+    async with served() as server:
+        server.transport.limit_addresses({((("ip", "127.0.0.1"),), CONNECTION_CREATION_RATE): 1})
+        for _ in range(10):
+            client = await server.client()
+            await client.send(b"echo 1")
+            assert await client.receive() == b"echo 1"
+        begun = time.monotonic()
+        refused = await server.client()
+        await refused.send(b"echo 2")
+        assert await refused.receive() is None
+        assert 0.8 < time.monotonic() - begun < 30
+        assert server.transport.accepted == 10
+        assert b"echo 2" not in server.words.started
 
 
 @in_trio

@@ -36,6 +36,7 @@ from barnabas.protocol.types import Uuid
 from barnabas.security.principals import ANONYMOUS
 from barnabas.security.standard_authorizer import StandardAuthorizer
 from barnabas.server.api.authorization import OnCluster, Unguarded, guarded
+from barnabas.server.api.client_quotas import ClientQuotas, QuotaWindows
 from barnabas.server.api.context import RequestContext
 from barnabas.server.api.dispatch import Dispatcher, Route
 from barnabas.server.api.error_responses import error_response
@@ -149,8 +150,11 @@ def authorizer(*allowed: AclOperation) -> StandardAuthorizer:
     return authorizer
 
 
+NO_QUOTAS = ClientQuotas(QuotaWindows(11, 1000), QuotaWindows(11, 1000), lambda: 0)
+
+
 def routed(line: ServedApi, listener: ListenerKind, rights: StandardAuthorizer | None) -> Route:
-    return Route(line, listener, line.api.advertised[1], None, rights)
+    return Route(line, listener, line.api.advertised[1], None, rights, NO_QUOTAS)
 
 
 IMPLYING = {

@@ -5,7 +5,7 @@ throttle times. A rate keeps one sample more than it has windows: a sample count
 last value is within the windows, even if its first is not.
 """
 
-from math import floor
+from math import floor, inf
 from typing import Final
 
 THROTTLE_MS_MAX: Final = (1 << 31) - 1
@@ -66,7 +66,7 @@ class QuotaRate:
         excess = rate - limit
         if not excess > 0:  # also for a limit that is not a number, which Kafka accepts
             return 0
-        wait_ms = excess / limit * elapsed_ms
+        wait_ms = excess / limit * elapsed_ms if limit else inf
         return floor(wait_ms + 0.5) if wait_ms < THROTTLE_MS_MAX else THROTTLE_MS_MAX
 
     def _measured(self, now_ms: int) -> tuple[float, int]:

@@ -2,6 +2,7 @@
 
 import os
 import socket
+import time
 from pathlib import Path
 
 import pytest
@@ -143,6 +144,39 @@ def test_connection_above_the_limit_of_its_listener_waits_until_the_limit_rises(
         assert alter(wire, name, "2") == 0
         waiting.socket.settimeout(60)
         assert waiting.is_served()
+
+
+def seconds_for(node: Node, connections: int) -> float:
+    """Return the time in which a number of connections are served, one after the other."""
+    begun = time.monotonic()
+    for _ in range(connections):
+        assert Wire(node.port).is_served()
+    return time.monotonic() - begun
+
+
+@observes("max.connection.creation.rate")
+def test_connections_above_the_rate_are_accepted_late() -> None:
+    with node_with({"max.connection.creation.rate": "1"}) as (node, _):
+        assert seconds_for(node, 11) >= 0.9
+
+
+@observes("max.connection.creation.rate", dynamic=True)
+def test_changed_rate_holds_for_the_next_connections() -> None:
+    with node_with({}) as (node, wire):
+        assert alter(wire, "max.connection.creation.rate", "1") == 0
+        assert seconds_for(node, 11) >= 0.9
+        assert alter(wire, "max.connection.creation.rate", "100000") == 0
+        assert seconds_for(node, 3) < 2.5
+
+
+def test_rate_of_a_listener_can_be_changed() -> None:
+    name = "listener.name.plaintext.max.connection.creation.rate"
+    with node_with({name: "1"}) as (node, wire):
+        assert node.server is not None
+        assert name not in "".join(node.server.config.warnings)
+        assert seconds_for(node, 11) >= 0.9
+        assert alter(wire, name, "100000") == 0
+        assert seconds_for(node, 3) < 2.5
 
 
 @observes(

@@ -204,6 +204,27 @@ def test_quota_of_clients_allows_the_bytes_of_its_windows(tmp_path: Path) -> Non
             assert quotas.fetch.response_bytes_max(client, 1 << 20) == 100 * seconds
 
 
+@observes("controller.quota.window.num", "controller.quota.window.size.seconds")
+def test_quota_of_partitions_allows_those_of_its_windows(tmp_path: Path) -> None:
+    windows = {"controller.quota.window.num": "3", "controller.quota.window.size.seconds": "4"}
+    for number, (config, seconds) in enumerate((({}, 11), (windows, 12))):
+        with Node(tmp_path / str(number), config=config) as node:
+            assert node.server is not None
+            quotas = node.server.quotas
+            key = ((("user", None),), "controller_mutation_rate")
+            quotas.start(attrs.evolve(node.server.image, client_quotas={key: 10.0}))
+            client: Any = SimpleNamespace(
+                connection=SimpleNamespace(principal=ANONYMOUS), client_id="c"
+            )
+            assert quotas.mutations is not None
+            mutations = quotas.mutations.mutations(client, is_strict=False)
+            assert mutations is not None
+            mutations.charge(10 * seconds)
+            assert mutations.throttle_ms() == 0
+            mutations.charge(10)
+            assert mutations.throttle_ms() > 500
+
+
 def test_checkpointed_high_watermark_is_where_a_killed_node_starts(tmp_path: Path) -> None:
     config = {"replica.high.watermark.checkpoint.interval.ms": "20"}
     with Node(tmp_path, config=config) as node:

@@ -15,8 +15,9 @@ from barnabas.log.checkpoints import MetaProperties
 from barnabas.protocol.messages.create_topics import CreateTopicsRequest
 from barnabas.protocol.types import Uuid
 from barnabas.security.principals import ANONYMOUS
+from barnabas.server.api.client_quotas import ClientQuotas, QuotaWindows
 from barnabas.server.api.context import RequestContext
-from barnabas.server.api.handler_services import ClientQuotas, DataServices
+from barnabas.server.api.handler_services import DataServices
 from barnabas.server.replication.commit_wait import CommitWaits
 from barnabas.server.replication.fetch_sessions import FetchSessionCache
 from barnabas.testing.batches import NOW_MS, batch
@@ -83,7 +84,9 @@ class DataBroker:
         self.checkpoints = 0
         session_ids = iter(range(100, 200))
         unused: Any = None
-        self.quotas = ClientQuotas(11, 1000, lambda: self.clock_ms)
+        self.quotas = ClientQuotas(
+            QuotaWindows(11, 1000), QuotaWindows(11, 1000), lambda: self.clock_ms
+        )
         self.services = DataServices(
             replicas=self.replicas,
             records=unused,

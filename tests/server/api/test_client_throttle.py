@@ -12,13 +12,15 @@ from barnabas.cluster.metadata.image import MetadataImage
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.messages.fetch import FetchRequest
 from barnabas.protocol.messages.produce import ProduceRequest
-from barnabas.server.api.handler_services import ClientQuotas
+from barnabas.protocol.messages.write_txn_markers import WriteTxnMarkersRequest
+from barnabas.server.api.client_quotas import ClientQuotas, QuotaWindows
 from barnabas.server.api.handlers.data.fetch_handler import fetch
 from barnabas.server.api.handlers.data.produce_handler import produce
 from tests.server.api.data_broker import DataBroker, context
 
 USER: QuotaEntity = (("user", "ANONYMOUS"),)
 PRODUCER, CONSUMER = "producer_byte_rate", "consumer_byte_rate"
+PERCENTAGE = "request_percentage"
 
 
 @pytest.fixture
@@ -60,7 +62,7 @@ def records_in(response: Any) -> int:
 
 
 def test_quotas_follow_the_metadata() -> None:
-    quotas = ClientQuotas(11, 1000, lambda: 0)
+    quotas = ClientQuotas(QuotaWindows(11, 1000), QuotaWindows(11, 1000), lambda: 0)
     image = MetadataImage()
     for value, key in ((5.0, PRODUCER), (5.0, CONSUMER), (None, PRODUCER), (None, CONSUMER)):
         delta = MetadataDelta(image)
@@ -185,10 +187,117 @@ def test_meters_of_idle_clients_are_forgotten(broker: DataBroker) -> None:
 
 
 def test_number_of_meters_is_bounded(broker: DataBroker, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("barnabas.server.api.client_throttle._METERS_MAX", 2)
+    monkeypatch.setattr("barnabas.server.api.client_meters._METERS_MAX", 2)
     limit(broker, PRODUCER, 1000, (("client-id", None),))
     quota = broker.quotas.produce
     assert quota is not None
     for client_id in ("a", "b", "a", "c"):
         produced(broker, 1, client_id=client_id)
     assert list(quota.meters) == [("", "a"), ("", "c")]
+
+
+def timed(broker: DataBroker, milliseconds: int, request: Any = None, version: int = 9) -> Any:
+    """Return the context of a request that the loop has worked on for a time."""
+    request = request or ProduceRequest(acks=1)
+    asked = context(broker.services, request, version, broker.connection)
+    times = broker.quotas.request_time
+    assert times is not None
+    times.start(asked)
+    if asked.timer is not None:
+        asked.timer._spent_ns = milliseconds * 1_000_000
+    return asked
+
+
+def throttled_for(broker: DataBroker, milliseconds: int) -> int:
+    """Return how long a request that takes this time is throttled, about."""
+    asked = timed(broker, milliseconds)
+    assert broker.quotas.request_time is not None
+    broker.quotas.request_time.charge(asked)
+    return asked.throttle_ms
+
+
+def test_request_time_above_the_quota_is_throttled_for_at_most_one_window(
+    broker: DataBroker,
+) -> None:
+    limit(broker, PERCENTAGE, 10)
+    assert throttled_for(broker, 990) == 0  # in ten windows
+    assert throttled_for(broker, 60) == pytest.approx(500, abs=50)
+    assert throttled_for(broker, 1000) == 1000
+    counts = broker.quotas.counts[PERCENTAGE]
+    assert counts.number == 2
+    assert counts.total_ms == pytest.approx(1500, abs=50)
+
+
+def test_longest_time_of_several_quotas_counts(broker: DataBroker) -> None:
+    quotas = {(USER, PERCENTAGE): 10.0, (USER, PRODUCER): 1000.0}
+    broker.quotas.start(attrs.evolve(broker.image, client_quotas=quotas))
+    asked = timed(broker, 1050)
+    asked.size = 10_100
+    produce(asked, asked.request)
+    assert asked.throttle_ms == 100
+    assert broker.quotas.request_time is not None
+    broker.quotas.request_time.charge(asked)
+    assert asked.throttle_ms == pytest.approx(500, abs=50)
+    asked = timed(broker, 0)
+    asked.size = 10_000
+    produce(asked, asked.request)
+    broker.quotas.request_time.charge(asked)
+    assert asked.throttle_ms == 10_100
+
+
+def test_fetch_above_the_quota_of_request_time_is_empty_and_its_bytes_do_not_count(
+    broker: DataBroker,
+) -> None:
+    broker.append(b"a" * 6000)
+    quotas = {(USER, PERCENTAGE): 10.0, (USER, CONSUMER): 1000.0}
+    broker.quotas.start(attrs.evolve(broker.image, client_quotas=quotas))
+    partition = FetchRequest.FetchPartition(partition_max_bytes=1 << 20)
+    request = FetchRequest(
+        topics=[FetchRequest.FetchTopic(topic="t", partitions=[partition])],
+        max_wait_ms=0,
+        min_bytes=1,
+        max_bytes=1 << 20,
+        session_epoch=-1,
+    )
+    for _ in range(3):  # the bytes of two would exceed the other quota
+        asked = timed(broker, 1050, request, 12)
+        assert fetch(asked, request).responses == []
+        assert 0 < asked.throttle_ms <= 1000
+        assert asked.timer is None
+    assert broker.quotas.counts[CONSUMER].number == 0
+
+
+def test_time_of_brokers_is_exempt(broker: DataBroker) -> None:
+    broker.append(b"a" * 10, topic="replicated")
+    limit(broker, PERCENTAGE, 1)
+    partition = FetchRequest.FetchPartition(partition_max_bytes=1 << 20)
+    topics = [FetchRequest.FetchTopic(topic="replicated", partitions=[partition])]
+    request = FetchRequest(topics=topics, replica_id=2, max_wait_ms=0, min_bytes=1)
+    request.max_bytes, request.session_epoch = 1 << 20, -1
+    asked = timed(broker, 5000, request, 12)
+    assert records_in(fetch(asked, request))
+    markers = timed(broker, 5000, WriteTxnMarkersRequest(markers=[]), 1)
+    assert broker.quotas.request_time is not None
+    broker.quotas.request_time.charge(markers)
+    assert (asked.throttle_ms, markers.throttle_ms) == (0, 0)
+    assert broker.quotas.counts[PERCENTAGE].exempt_ns == pytest.approx(10e9, rel=0.1)
+
+
+def test_time_on_controller_listeners_is_not_counted(broker: DataBroker) -> None:
+    limit(broker, PERCENTAGE, 1)
+    asked = context(broker.services, ProduceRequest(), 9, broker.connection)
+    asked.route.listener = "controller"
+    assert broker.quotas.request_time is not None
+    broker.quotas.request_time.start(asked)
+    assert asked.timer is None
+
+
+def test_counts_outlast_the_quota_and_its_meters(broker: DataBroker) -> None:
+    limit(broker, PRODUCER, 1000)
+    produced(broker, 11_000)
+    broker.quotas.start(broker.image)
+    assert broker.quotas.produce is None
+    limit(broker, PRODUCER, 1000)
+    produced(broker, 11_000)
+    counts = broker.quotas.counts[PRODUCER]
+    assert (counts.number, counts.total_ms) == (2, 2000)

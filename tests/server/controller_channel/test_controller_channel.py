@@ -407,7 +407,7 @@ def test_config_handler_other_brokers_resource_is_refused_and_not_forwarded() ->
     )
     channel = FakeChannel()
     node = SimpleNamespace(node_id=1, channel=channel)
-    context: Any = SimpleNamespace(services=node, version=1, connection=None)
+    context: Any = SimpleNamespace(services=node, version=1, connection=None, throttle_ms=0)
     response = trio.run(incremental_alter_configs, context, request)
     told = [(answer.error_code, answer.error_message) for answer in response.responses]
     assert told == [

@@ -27,7 +27,12 @@ from barnabas.cluster.controller import (
 )
 from barnabas.cluster.controller.broker_heartbeats import BrokerHeartbeats
 from barnabas.cluster.controller.controller_requests import ControllerRequest, TokenOperation
-from barnabas.cluster.controller.operation_result import Context, ControllerResult
+from barnabas.cluster.controller.operation_result import (
+    Charge,
+    Context,
+    ControllerResult,
+    charge_nothing,
+)
 from barnabas.cluster.controller.sessions import BrokerSessions, SessionKey
 from barnabas.cluster.metadata.feature_levels import ELIGIBLE_LEADER_REPLICAS_VERSION
 from barnabas.cluster.metadata.image import MetadataImage
@@ -123,8 +128,8 @@ class Controller:
 
     `config` returns the node's current configuration, `new_id` a new topic id, `random(n)` a number
     below n, and `kraft_version` the quorum's. `next_offset` is the offset of the next record, and
-    `now_ms` the time of the operation; `wall_ms` returns milliseconds since the epoch.
-    `local_broker` is the broker in the same process, if there is one.
+    `now_ms` the time of the operation, for whose client `charge` counts; `wall_ms` returns
+    milliseconds since the epoch. `local_broker` is the broker in the same process, if there is one.
 
     The log does not contain `heartbeats`, `sessions`, and the brokers whose change of state
     concerns more partitions than one run changes: `fencing` is the one that is being fenced,
@@ -139,6 +144,7 @@ class Controller:
     image: MetadataImage = attrs.field(factory=MetadataImage)
     next_offset: int = 0
     now_ms: int = 0
+    charge: Charge = charge_nothing
     local_broker: LocalBroker | None = None
     heartbeats: BrokerHeartbeats = attrs.field(factory=BrokerHeartbeats)
     sessions: BrokerSessions = attrs.field(factory=BrokerSessions)
@@ -187,13 +193,11 @@ class Controller:
 
     def balance_leaders(self, most: int) -> ControllerResult[None]:
         """Let preferred replicas lead again, in `most` partitions at a time."""
-        records = leader_elections.balance_leaders(self._context(), most)
-        return ControllerResult(records, None)
+        return ControllerResult(leader_elections.balance_leaders(self._context(), most), None)
 
     def elect_uncleanly(self, most: int) -> ControllerResult[None]:
         """Elect leaders where only an unclean election can, in `most` partitions at a time."""
-        records = leader_elections.elect_uncleanly(self._context(), most)
-        return ControllerResult(records, None)
+        return ControllerResult(leader_elections.elect_uncleanly(self._context(), most), None)
 
     # Configuration
 
@@ -441,7 +445,7 @@ class Controller:
     def _context(self) -> Context:
         keys = self.ending if self.fencing is None else self.ending | {self.fencing}
         leaving = {key.broker_id for key in keys}
-        return Context(self.image, self.config(), self.new_id, self.random, leaving)
+        return Context(self.image, self.config(), self.new_id, self.random, leaving, self.charge)
 
 
 # The operation of each request; it receives the controller, the request and its version.

@@ -16,7 +16,12 @@ from barnabas.cluster.controller.controller import Controller
 from barnabas.cluster.controller.controller_requests import ControllerRequest
 from barnabas.cluster.controller.controller_tasks import ControllerTasks
 from barnabas.cluster.controller.election_counts import ElectionCounts
-from barnabas.cluster.controller.operation_result import ControllerResult, check_record_count
+from barnabas.cluster.controller.operation_result import (
+    Charge,
+    ControllerResult,
+    charge_nothing,
+    check_record_count,
+)
 from barnabas.cluster.controller.sessions import SessionKey
 from barnabas.cluster.metadata.delta import MetadataDelta
 from barnabas.cluster.metadata.feature_levels import METADATA_VERSION
@@ -87,6 +92,7 @@ class _Operation:
     request: ControllerRequest
     version: int
     token: object
+    charge: Charge
 
 
 @attrs.frozen(slots=True)
@@ -140,10 +146,18 @@ class ControllerStateMachine:
         self._tasks = ControllerTasks(controller)
         self.elections = ElectionCounts()
 
-    def submit(self, request: ControllerRequest, version: int, token: object, now_ms: int) -> None:
+    def submit(
+        self,
+        request: ControllerRequest,
+        version: int,
+        token: object,
+        now_ms: int,
+        charge: Charge = charge_nothing,
+    ) -> None:
         """Decide an operation; its `Completion`, with `token`, follows when it is committed.
 
-        An operation without records waits for the earlier records that it has read.
+        An operation without records waits for the earlier records that it has read. `charge` counts
+        the partitions that it creates or deletes.
 
         Raises KafkaError: NOT_CONTROLLER when this node is not the active controller, or the error
         of the operation.
@@ -151,11 +165,12 @@ class ControllerStateMachine:
         self._follow_leadership(now_ms)
         if self._active_epoch is None:
             raise _not_controller()
-        self._run(_Operation(request, version, token), now_ms)
+        self._run(_Operation(request, version, token, charge), now_ms)
 
     def _run(self, operation: _Operation, now_ms: int) -> None:
         """Decide an operation, or the next run of a large one. Raises KafkaError."""
         self._prepare(now_ms)
+        self.controller.charge = operation.charge
         result = self.controller.handle(operation.request, operation.version)
         if result.kraft_version is not None:
             voters = upgraded_voters(self.core, self.reported_voters, result.kraft_version)

@@ -37,12 +37,21 @@ class ControllerResult(Generic[T]):
     is_complete: bool = True
 
 
+Charge = Callable[[int], None]
+"""Counts partitions that a client creates or deletes. Raises KafkaError when it may not."""
+
+
+def charge_nothing(partitions: int, /) -> None:
+    """Count nothing, for clients without a quota."""
+
+
 @attrs.frozen(slots=True)
 class Context:
     """The state, configuration and sources of randomness that an operation uses.
 
     `leaving` are brokers that are being fenced, replaced or unregistered in several runs. The image
-    shows them as unfenced until the last run.
+    shows them as unfenced until the last run. `charge` counts partitions in the quota of the client
+    before they are created or deleted; it raises KafkaError THROTTLING_QUOTA_EXCEEDED.
     """
 
     image: MetadataImage
@@ -50,6 +59,7 @@ class Context:
     new_id: Callable[[], Uuid]
     random: Callable[[int], int]
     leaving: Collection[int] = ()
+    charge: Charge = charge_nothing
     topic_values: dict[tuple[str, str], Any] = attrs.field(
         init=False, eq=False, repr=False, factory=dict[tuple[str, str], Any]
     )

@@ -18,6 +18,7 @@ from barnabas.cluster.metadata.client_quotas import (
     REQUEST_PERCENTAGE,
     USER,
     QuotaEntity,
+    address_of,
     entity_of,
     quota_record,
 )
@@ -38,7 +39,12 @@ _OF_CLIENTS: Final[dict[str, _Kind]] = {
     CONTROLLER_MUTATION_RATE: "DOUBLE",
 }
 _OF_ADDRESSES: Final[dict[str, _Kind]] = {CONNECTION_CREATION_RATE: "INT"}
-_ENFORCED: Final = (PRODUCER_BYTE_RATE, CONSUMER_BYTE_RATE)
+_ENFORCED: Final = (
+    PRODUCER_BYTE_RATE,
+    CONSUMER_BYTE_RATE,
+    REQUEST_PERCENTAGE,
+    CONNECTION_CREATION_RATE,
+)
 
 _TOO_LARGE: Final = {
     "LONG": (float((1 << 63) - 1), "a LONG"),
@@ -108,6 +114,9 @@ def _kinds(entity: QuotaEntity) -> dict[str, _Kind]:
             "Invalid quota entity combination, IP entity should"
             "not be combined with User or ClientId"
         )
+    host = dict(entity)[IP]
+    if host is not None and address_of(host) is None:  # Kafka looks up names of hosts, too
+        raise _invalid(f"{host} is not a valid IP or resolvable host.")
     return _OF_ADDRESSES
 
 

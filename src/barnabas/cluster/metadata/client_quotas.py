@@ -40,6 +40,19 @@ def entity_of(parts: Iterable[EntityPart]) -> QuotaEntity:
     return tuple(sorted(names.items(), key=_place))
 
 
+def address_of(name: str) -> str | None:
+    """Return the address that an entity names, as sockets state it; None for a host name."""
+    from ipaddress import IPv6Address, ip_address  # with the first quota of an address
+
+    try:
+        address = ip_address(name)
+    except ValueError:
+        return None
+    if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
+        address = address.ipv4_mapped
+    return str(address).partition("%")[0]
+
+
 def _place(part: tuple[str, str | None]) -> tuple[int, str]:
     kind = part[0]
     known = ENTITY_TYPES.index(kind) if kind in ENTITY_TYPES else len(ENTITY_TYPES)

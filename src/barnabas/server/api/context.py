@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar
 if TYPE_CHECKING:
     from barnabas.security.principals import Principal
     from barnabas.server.api.dispatch import Route
+    from barnabas.server.api.request_timer import RequestTimer
 
 
 class Peer(Protocol):
@@ -34,7 +35,7 @@ class RequestContext(Generic[ServicesT]):
     family. `started_at` is when the handler began, in monotonic seconds. `client_id` may be None,
     as clients may send null. `size` is the bytes of the request. `throttle_ms` is how long a quota
     holds the client back: the response states it, and the connection is read no further for that
-    long.
+    long. `timer` counts the time that the request takes, where the client has a quota of it.
     """
 
     __slots__ = (
@@ -48,6 +49,7 @@ class RequestContext(Generic[ServicesT]):
         "size",
         "started_at",
         "throttle_ms",
+        "timer",
         "version",
     )
 
@@ -71,6 +73,7 @@ class RequestContext(Generic[ServicesT]):
         self.size = size
         self.started_at = 0.0
         self.throttle_ms = 0
+        self.timer: RequestTimer | None = None
 
 
 AnyContext: TypeAlias = RequestContext[Any]

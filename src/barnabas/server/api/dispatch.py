@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from barnabas.protocol.errors import ErrorCode, KafkaError, ProtocolError
 from barnabas.protocol.framing import encode_response, parse_request_header
 from barnabas.server.api.authorization import guarded
+from barnabas.server.api.client_quotas import ClientQuotas, QuotaWindows
 from barnabas.server.api.context import AnyContext, Peer, RequestContext
 from barnabas.server.api.registry import REGISTRY, ListenerKind, ServedApi
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 API_VERSIONS: Final = 18
+_WINDOWS: Final = QuotaWindows(11, 1000)
 
 _KEY_AND_VERSION = Struct(">i")
 _HEADER_START = Struct(">hhi")
@@ -40,6 +42,7 @@ class Route:
         "handler",
         "listener",
         "name",
+        "quotas",
         "requests",
         "response_header_version",
         "seconds",
@@ -55,6 +58,7 @@ class Route:
         version: int,
         services: Any,
         authorizer: "StandardAuthorizer | None",
+        quotas: ClientQuotas,
     ) -> None:
         api = self.api = line.api
         self.listener: ListenerKind = listener
@@ -62,6 +66,7 @@ class Route:
         self.name: str = api.name
         self.version = version
         self.authorizer = authorizer
+        self.quotas = quotas
         self.handler = line.handler()
         if authorizer is not None:
             self.handler = guarded(self.handler, line.authorization)
@@ -78,7 +83,8 @@ class Route:
 class Dispatcher:
     """Decodes requests and encodes responses for all connections of one kind of listener.
 
-    `services` holds, for each family of handlers, the parts of the node that they use.
+    `services` holds, for each family of handlers, the parts of the node that they use. Without
+    `quotas` no client is held back.
     """
 
     def __init__(
@@ -88,8 +94,10 @@ class Dispatcher:
         *,
         slow_request_s: float,
         authorizer: "StandardAuthorizer | None" = None,
+        quotas: ClientQuotas | None = None,
     ) -> None:
         self._services = services
+        self.quotas = quotas or ClientQuotas(_WINDOWS, _WINDOWS, lambda: 0)
         self._authorizer = authorizer
         self.listener: ListenerKind = listener
         self.routes: dict[int, Route] = {}
@@ -135,7 +143,7 @@ class Dispatcher:
         if route is None:
             services = self._services[line.family]
             route = self.routes[packed] = Route(
-                line, self.listener, version, services, self._authorizer
+                line, self.listener, version, services, self._authorizer, self.quotas
             )
         return route
 
@@ -148,7 +156,7 @@ class Dispatcher:
         if failed:
             response = self._error_response(context, response)
         header_version, version = route.response_header_version, route.version
-        if context.throttle_ms:
+        if context.throttle_ms and "throttle_time_ms" in response.FIELDS:
             response.throttle_time_ms = context.throttle_ms
         try:
             parts = encode_response(context.correlation_id, header_version, response, version)

@@ -13,14 +13,13 @@ from barnabas.server.api.context import RequestContext
 
 if TYPE_CHECKING:
     from barnabas.clock import Clock
-    from barnabas.cluster.metadata.delta import MetadataDelta
     from barnabas.cluster.metadata.image import MetadataImage
     from barnabas.cluster.replication import ReplicaManager
     from barnabas.config.subscriptions import ConfigSubscriptions
     from barnabas.log import LogManager
     from barnabas.log.directories.log_relocation import LogRelocation
     from barnabas.protocol.errors import ErrorCode
-    from barnabas.server.api.client_throttle import ByteQuota
+    from barnabas.server.api.client_quotas import ClientQuotas
     from barnabas.server.api.dispatch import Dispatcher
     from barnabas.server.controller_channel.controller_channel import ControllerChannel
     from barnabas.server.coordinators.group_service import GroupCoordinator
@@ -63,47 +62,6 @@ class ConfigServices:
     """Returns the committed metadata."""
 
 
-class ClientQuotas:
-    """The quotas of a broker's clients: of the bytes of Produce requests and Fetch responses.
-
-    They follow the metadata. Without a quota both are None, which is all that a request reads.
-    """
-
-    __slots__ = ("_now_ms", "_window_ms", "_windows", "fetch", "produce")
-
-    def __init__(self, windows: int, window_ms: int, now_ms: Callable[[], int]) -> None:
-        self._windows = windows
-        self._window_ms = window_ms
-        self._now_ms = now_ms
-        self.produce: ByteQuota | None = None
-        self.fetch: ByteQuota | None = None
-
-    def apply(self, image: "MetadataImage", delta: "MetadataDelta") -> None:
-        """Follow a change of the metadata."""
-        if delta.client_quotas:
-            self.start(image)
-
-    def start(self, image: "MetadataImage") -> None:
-        """Take the quotas of an image."""
-        self.produce = self._limited(self.produce, image, "producer_byte_rate")
-        self.fetch = self._limited(self.fetch, image, "consumer_byte_rate")
-
-    def _limited(
-        self, current: "ByteQuota | None", image: "MetadataImage", wanted: str
-    ) -> "ByteQuota | None":
-        """Return the quota of one key; None when no client has it."""
-        quotas = image.client_quotas.items()
-        found = [(entity, value) for (entity, key), value in quotas if key == wanted]
-        if not found:
-            return None
-        from barnabas.security.quota_index import QuotaIndex
-        from barnabas.server.api.client_throttle import ByteQuota
-
-        quota = current or ByteQuota(self._windows, self._window_ms, self._now_ms)
-        quota.limit_by(QuotaIndex(found))
-        return quota
-
-
 @attrs.frozen
 class DataServices:
     """For Produce, Fetch, ListOffsets, DeleteRecords and OffsetForLeaderEpoch."""
@@ -116,7 +74,7 @@ class DataServices:
     admission: "PrepareAdmission"
     commits: "CommitWaits"
     checkpoint_log_starts: Callable[[], Awaitable[object]]
-    quotas: ClientQuotas
+    quotas: "ClientQuotas"
 
 
 @attrs.frozen

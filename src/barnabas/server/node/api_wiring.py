@@ -1,6 +1,6 @@
 """The dispatchers of a node: each family of handlers gets the parts that it uses."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import partial
 from random import Random
 from typing import TYPE_CHECKING
@@ -21,6 +21,7 @@ from barnabas.server.api.handler_services import (
 from barnabas.server.replication.fetch_sessions import FetchSessionCache
 
 if TYPE_CHECKING:
+    from barnabas.server.api.registry import ListenerKind
     from barnabas.server.coordinators.transactions.transaction_verification import (
         Admission,
         Support,
@@ -40,9 +41,7 @@ def broker_dispatcher(node: "Node") -> Dispatcher:
         "security": _security_services(node),
         "transactions": _transaction_services(node),
     }
-    return Dispatcher(
-        "broker", services, slow_request_s=_slow_request_s(node), authorizer=node.authorizer
-    )
+    return _dispatcher(node, "broker", services)
 
 
 def controller_dispatcher(node: "Node") -> Dispatcher:
@@ -54,8 +53,18 @@ def controller_dispatcher(node: "Node") -> Dispatcher:
         "metadata": _metadata_services(node),
         "security": _security_services(node),
     }
+    return _dispatcher(node, "controller", services)
+
+
+def _dispatcher(
+    node: "Node", listener: "ListenerKind", services: "Mapping[str, object]"
+) -> Dispatcher:
     return Dispatcher(
-        "controller", services, slow_request_s=_slow_request_s(node), authorizer=node.authorizer
+        listener,
+        services,
+        slow_request_s=_slow_request_s(node),
+        authorizer=node.authorizer,
+        quotas=node.quotas,
     )
 
 

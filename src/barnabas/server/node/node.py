@@ -18,8 +18,8 @@ from barnabas.config import Listener as Endpoint
 from barnabas.config import NodeConfig
 from barnabas.config.subscriptions import ConfigSubscriptions
 from barnabas.protocol.errors import ErrorCode, KafkaError
+from barnabas.server.api.client_quotas import ClientQuotas, QuotaWindows
 from barnabas.server.api.dispatch import Dispatcher
-from barnabas.server.api.handler_services import ClientQuotas
 from barnabas.server.api.registry import ListenerKind
 from barnabas.server.controller_channel.local_controller import LocalControllerChannel
 from barnabas.server.controller_channel.quorum_channel import QuorumControllerChannel
@@ -83,7 +83,6 @@ class Node:
     records: "RecordWorker"
     background: "BackgroundTasks"
     directories: "DirectoryAssignments"
-    quotas: ClientQuotas
 
     def __init__(
         self,
@@ -109,6 +108,12 @@ class Node:
         )
         self.settings.subscribe(
             dynamic_limits(config), lambda config: self.transport.update_limits(Limits.of(config))
+        )
+        self.quotas = ClientQuotas(
+            _quota_windows(config, "quota"),
+            _quota_windows(config, "controller.quota"),
+            self.clock.monotonic_ms,
+            self.transport.limit_addresses,
         )
         self.authorizer: StandardAuthorizer | None = None
         if config.get("authorizer.class.name"):
@@ -297,7 +302,7 @@ class Node:
                 await self._start_replicas(nursery)
                 await self._start_coordinators(nursery)
             else:
-                await nursery.start(self.quorum.run, self.channel)
+                await nursery.start(self.quorum.run, self.channel, self._follow_quotas)
             if self.config.is_controller:
                 self._detect_failures(nursery)
             self._log_ready()
@@ -403,11 +408,6 @@ class Node:
             clock=self.clock,
             secured=self.to_brokers,
         )
-        self.quotas = ClientQuotas(
-            self.config.get_int("quota.window.num"),
-            self.config.get_int("quota.window.size.seconds") * 1000,
-            self.clock.monotonic_ms,
-        )
         await nursery.start(self.quorum.run, self.channel, self._follow_metadata)
         nursery.start_soon(self.directories.run)
         nursery.start_soon(isr_shell.run)
@@ -441,7 +441,11 @@ class Node:
         for _ in self.replicas.start(image):
             await tasks.checkpoint()
         self.quorum.publisher.subscribe("replicas", self.replicas.apply, essential=True)
-        self.quotas.start(self.quorum.image)
+        await self._follow_quotas(self.quorum.image)
+
+    async def _follow_quotas(self, image: "MetadataImage") -> None:
+        """Limit clients by the quotas of the metadata."""
+        self.quotas.start(image)
         self.quorum.publisher.subscribe("client quotas", self.quotas.apply)
 
     @property
@@ -470,3 +474,8 @@ class Node:
             self.cluster_id,
             self.clock.monotonic_ms() - self.started_ms,
         )
+
+
+def _quota_windows(config: NodeConfig, prefix: str) -> QuotaWindows:
+    window_ms = config.get_int(f"{prefix}.window.size.seconds") * 1000
+    return QuotaWindows(config.get_int(f"{prefix}.window.num"), window_ms)

@@ -10,6 +10,7 @@ from barnabas.cluster.controller.controller_state_machine import (
     Completion,
     ControllerStateMachine,
 )
+from barnabas.cluster.controller.operation_result import Charge, charge_nothing
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.alter_configs import AlterConfigsRequest
 from barnabas.protocol.messages.alter_partition_reassignments import (
@@ -70,8 +71,12 @@ class ControllerHost:
         self._wait_applied = wait_applied
         self._timeout_s = timeout_s
 
-    async def handle(self, request: ControllerRequest, version: int) -> Message:
+    async def handle(
+        self, request: ControllerRequest, version: int, charge: Charge = charge_nothing
+    ) -> Message:
         """Have the controller decide a request; return its response once it is committed.
+
+        `charge` counts the partitions that it creates or deletes.
 
         A change that clients see is answered when the brokers have applied it, so that a client
         finds its new topic at any of them. Apache Kafka answers before that.
@@ -81,7 +86,7 @@ class ControllerHost:
         operation. The outcome of the first two may be unknown.
         """
         waiter = _Waiter()
-        self._machine.submit(request, version, waiter, self._now_ms())
+        self._machine.submit(request, version, waiter, self._now_ms(), charge)
         self._wake()
         with tasks.move_on_after(self._timeout_s):
             await waiter.done.wait()

@@ -24,6 +24,7 @@ from barnabas.cluster.controller.controller_state_machine import (
     Effects,
 )
 from barnabas.cluster.controller.election_counts import ElectionCounts
+from barnabas.cluster.controller.operation_result import Charge, charge_nothing
 from barnabas.cluster.controller.sessions import SessionKey
 from barnabas.cluster.metadata.delta import MetadataDelta
 from barnabas.cluster.metadata.feature_levels import (
@@ -209,9 +210,11 @@ class Quorum:
         self._machine.end_session(key, self.clock.monotonic_ms())
         self.raft.wake()
 
-    async def handle(self, request: ControllerRequest, version: int) -> Message:
+    async def handle(
+        self, request: ControllerRequest, version: int, charge: Charge = charge_nothing
+    ) -> Message:
         """Have this node's controller decide a request (see `ControllerHost.handle`)."""
-        return await self._host.handle(request, version)
+        return await self._host.handle(request, version, charge)
 
     async def run(
         self,
@@ -221,8 +224,8 @@ class Quorum:
     ) -> None:
         """Take part in the quorum until cancelled; report `started` when the broker is unfenced.
 
-        The first image is passed to `host`, which hosts the broker's replicas; what changes after
-        it is published to the subscribers.
+        The first image is passed to `host`, which hosts a broker's replicas; what changes after it
+        is published to the subscribers.
 
         Raises StartupError when the controller does not register the broker, DisksLostError when
         the quorum's log cannot be written.
@@ -241,7 +244,7 @@ class Quorum:
                 await self._run_broker(channel, host, nursery)
             else:
                 await self._is_caught_up.wait()
-                await self._publish_first(None)
+                await self._publish_first(host)
             self.publisher.subscribe(
                 "registration", lambda _, delta: self._register_again(delta, nursery, registration)
             )

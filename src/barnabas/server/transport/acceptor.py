@@ -20,11 +20,13 @@ from trio.lowlevel import wait_readable
 from barnabas.config import Listener as Endpoint
 from barnabas.config import NodeConfig
 from barnabas.config.listeners import listener_property
+from barnabas.config.properties.vocabulary import INT_MAX
 from barnabas.server.api.dispatch import Dispatcher
 from barnabas.server.api.registry import ListenerKind
 from barnabas.server.node_failures import StartupError
 from barnabas.server.open_files import connections_room
 from barnabas.server.transport.connection import Connection
+from barnabas.server.transport.connection_rates import ConnectionRates
 from barnabas.server.transport.frame_splitter import SCRATCH_BYTES
 from barnabas.server.transport.peer_watch import PeerWatch
 from barnabas.sockets.byte_stream import ByteStream
@@ -32,6 +34,7 @@ from barnabas.sockets.file_ranges import ReadAhead
 from barnabas.sockets.socket_stream import SocketStream
 
 if TYPE_CHECKING:
+    from barnabas.cluster.metadata.client_quotas import QuotaKey
     from barnabas.server.transport.login import LoginPolicy
     from barnabas.server.transport.tls_listener import TlsListener
 
@@ -49,13 +52,18 @@ _BACKLOG_MIN = 1024
 # The interval of the warning that connections wait.
 _WAIT_WARNING_INTERVAL_S = 10
 _CONNECTIONS_MAX = "max.connections"
+_CREATION_RATE = "max.connection.creation.rate"
+# Connections that are kept for a moment because their address makes too many; more are closed at
+# once.
+_REFUSED_MAX = 1000
 
 
 def dynamic_limits(config: NodeConfig) -> tuple[str, ...]:
     """Return the properties of limits whose changes are applied while the node runs."""
     overrides = "max.connections.per.ip.overrides"
-    own = (listener_property(each.name, _CONNECTIONS_MAX) for each in config.listeners)
-    return (_CONNECTIONS_MAX, "max.connections.per.ip", overrides, *own)
+    of_listeners = (_CONNECTIONS_MAX, _CREATION_RATE)
+    own = (listener_property(each.name, key) for each in config.listeners for key in of_listeners)
+    return (*of_listeners, "max.connections.per.ip", overrides, *own)
 
 
 @attrs.frozen(kw_only=True)
@@ -68,6 +76,13 @@ class Limits:
     connections_max: int
     listener_connections_max: Mapping[str, int] = attrs.field(factory=dict[str, int])
     """The separate limits of listeners that have one, by name."""
+    creation_rate_max: int = INT_MAX
+    """New connections a second of all listeners of a kind."""
+    listener_creation_rate_max: Mapping[str, int] = attrs.field(factory=dict[str, int])
+    protected_listener: str | None = None
+    """The listener of brokers, when there are others: `creation_rate_max` does not concern it."""
+    quota_windows: int = 11
+    quota_window_ms: int = 1000
     connections_per_ip_max: int
     connections_per_ip_overrides: dict[str, int]
     send_buffer_bytes: int
@@ -79,24 +94,36 @@ class Limits:
         """Return the limits that a node's configuration sets."""
         overrides = config.get("max.connections.per.ip.overrides") or ""
         room = connections_room()
-        own = {
-            each.name: listener_property(each.name, _CONNECTIONS_MAX) for each in config.listeners
-        }
         pairs = (text.rpartition(":") for text in overrides.split(",") if text.strip())
         return cls(
             request_bytes_max=config.get_int("socket.request.max.bytes"),
             idle_ms_max=config.get_int("connections.max.idle.ms"),
             authentication_ms_max=config.get_int("barnabas.authentication.timeout.ms"),
             connections_max=min(config.get_int(_CONNECTIONS_MAX), room or maxsize),
-            listener_connections_max={
-                name: config.get_int(key) for name, key in own.items() if config.is_set(key)
-            },
+            listener_connections_max=_of_listeners(config, _CONNECTIONS_MAX),
+            creation_rate_max=config.get_int(_CREATION_RATE),
+            listener_creation_rate_max=_of_listeners(config, _CREATION_RATE),
+            protected_listener=_protected_listener(config),
+            quota_windows=config.get_int("quota.window.num"),
+            quota_window_ms=config.get_int("quota.window.size.seconds") * 1000,
             connections_per_ip_max=config.get_int("max.connections.per.ip"),
             connections_per_ip_overrides={host.strip(): int(count) for host, _, count in pairs},
             send_buffer_bytes=config.get_int("socket.send.buffer.bytes"),
             receive_buffer_bytes=config.get_int("socket.receive.buffer.bytes"),
             backlog=max(config.get_int("socket.listen.backlog.size"), _BACKLOG_MIN),
         )
+
+
+def _of_listeners(config: NodeConfig, key: str) -> dict[str, int]:
+    """Return the values of a property of the listeners that have one, by name."""
+    own = {each.name: listener_property(each.name, key) for each in config.listeners}
+    return {name: config.get_int(own[name]) for name in own if config.is_set(own[name])}
+
+
+def _protected_listener(config: NodeConfig) -> str | None:
+    controllers = config.controller_listener_names
+    names = {each.name for each in config.listeners if each.name not in controllers}
+    return config.inter_broker_listener_name if len(names) > 1 else None
 
 
 Opening = Callable[[Connection], Awaitable[None]]
@@ -194,6 +221,10 @@ class Transport:
         self.connections: set[Connection] = set()
         self.accepted = 0
         self.refused = 0
+        self.rates = ConnectionRates(
+            limits.quota_windows, limits.quota_window_ms, lambda: int(monotonic() * 1000)
+        )
+        self._refused_now = 0
         self._by_ip: Counter[str] = Counter()
         self._by_listener: Counter[str] = Counter()
         self._peers = PeerWatch()
@@ -208,6 +239,10 @@ class Transport:
         """Apply changed limits to connections that are accepted from now on."""
         self.limits = limits
         self._slot_free.set()
+
+    def limit_addresses(self, quotas: "Mapping[QuotaKey, float]") -> None:
+        """Apply the quotas of the metadata to connections that are accepted from now on."""
+        self.rates.limit_addresses(quotas)
 
     def start_soon(self, work: Callable[[], Awaitable[object]]) -> None:
         """Run a task for as long as the transport runs."""
@@ -289,12 +324,8 @@ class Transport:
 
     async def _accept_some(self, listener: Listener, sock: socket.socket) -> None:
         for _ in range(_ACCEPTED_MAX):
-            while self._is_full(listener):
-                # As in Kafka, the next connection waits in the backlog until another one closes.
-                self._warn_of_waiting(listener)
-                if self._slot_free.is_set():  # otherwise other listeners wait for it
-                    self._slot_free = trio.Event()
-                await self._slot_free.wait()
+            # As in Kafka, the next connection waits in the backlog until another one closes.
+            await self._wait_for_slot(listener)
             try:
                 client, address = sock.accept()
             except BlockingIOError:
@@ -311,7 +342,26 @@ class Transport:
                 )
                 await trio.sleep(_NO_DESCRIPTORS_PAUSE_S)
                 return
-            self._admit(listener, client, address[0])
+            delay_ms = self.rates.delay_ms(listener, self.limits)
+            if delay_ms:
+                await self._delay(listener, client, delay_ms)
+            self._admit(listener, client, address[0].removeprefix("::ffff:"))
+
+    async def _wait_for_slot(self, listener: Listener) -> None:
+        while self._is_full(listener):
+            self._warn_of_waiting(listener)
+            if self._slot_free.is_set():  # otherwise other listeners wait for it
+                self._slot_free = trio.Event()
+            await self._slot_free.wait()
+
+    async def _delay(self, listener: Listener, client: socket.socket, delay_ms: int) -> None:
+        """Accept nothing more for a time, as connections are made too fast."""
+        try:
+            await trio.sleep(delay_ms / 1000)
+            await self._wait_for_slot(listener)
+        except BaseException:
+            client.close()
+            raise
 
     def _is_full(self, listener: Listener) -> bool:
         """Return True when the next connection of a listener has to wait."""
@@ -334,8 +384,11 @@ class Transport:
         )
 
     def _admit(self, listener: Listener, client: socket.socket, host: str) -> None:
-        host = host.removeprefix("::ffff:")
         limits = self.limits
+        refusal_ms = self.rates.refusal_ms(listener, limits, host)
+        if refusal_ms:
+            self._refuse_late(client, refusal_ms / 1000)
+            return
         per_ip_max = limits.connections_per_ip_overrides.get(host, limits.connections_per_ip_max)
         if self._by_ip[host] >= per_ip_max or self._nursery is None:
             self.refused += 1
@@ -357,6 +410,22 @@ class Transport:
         elif listener.tls is not None:
             listener.tls.begin(connection)
         self._nursery.start_soon(connection.run, name=connection.run)
+
+    def _refuse_late(self, client: socket.socket, delay_s: float) -> None:
+        """Close a connection after a delay, so that its client waits before the next one."""
+
+        async def close_later() -> None:
+            try:
+                await trio.sleep(delay_s)
+            finally:
+                self._refused_now -= 1
+                client.close()
+
+        if self._nursery is None or self._refused_now >= _REFUSED_MAX:
+            client.close()
+            return
+        self._refused_now += 1
+        self._nursery.start_soon(close_later)
 
     def forget(self, connection: Connection) -> None:
         """Remove a closed connection and free its slot."""

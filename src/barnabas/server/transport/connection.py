@@ -358,10 +358,16 @@ class Connection:
                 await self._drain()
         if self._mute.until_s:
             await self._unmuted(lambda: True)
+        time_quota = self.dispatcher.quotas.request_time
+        if time_quota is not None:
+            time_quota.start(context)
         context.started_at = monotonic()
         try:
             response = context.route.handler(context, context.request)
             if type(response) is CoroutineType:
+                if time_quota is not None and context.timer is not None:
+                    work = cast("Coroutine[Any, Any, Any]", response)
+                    response = context.timer.timed(work)
                 response = await self._awaited(
                     cast("Coroutine[Any, Any, Any]", response), waits=context.route.waits
                 )
@@ -369,6 +375,8 @@ class Connection:
             raise
         except Exception as error:
             response = error
+        if time_quota is not None:
+            time_quota.charge(context)
         if response is None or self._discarding:
             self._mute.extend(context.throttle_ms)
             self.dispatcher.count(context)

@@ -17,6 +17,7 @@ import trio
 from barnabas import tasks
 from barnabas.client.failures import Address
 from barnabas.client.outgoing_sockets import Scratch
+from barnabas.cluster.metadata.client_quotas import QuotaKey
 from barnabas.protocol.errors import KafkaError, ProtocolError
 from barnabas.protocol.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
@@ -62,6 +63,9 @@ class SimTransport:
     def update_limits(self, limits: Limits) -> None:
         """Note changed limits, which have no effect: there are few connections."""
         self.limits = limits
+
+    def limit_addresses(self, quotas: Mapping[QuotaKey, float]) -> None:
+        """Ignore the quotas of addresses, which limit how fast connections are made."""
 
     async def run(
         self,

@@ -65,9 +65,12 @@ async def send_on_behalf(
     return None: the client then reads the supported versions again.
     """
     try:
-        return await ctx.services.channel.send(request, response_type, on_behalf_of=ctx)
+        response = await ctx.services.channel.send(request, response_type, on_behalf_of=ctx)
     except KafkaError as error:
         if error.code is not ErrorCode.UNSUPPORTED_VERSION:
             raise
         ctx.connection.close()
         return None
+    # A quota of the controller holds the client back, too.
+    ctx.throttle_ms = max(ctx.throttle_ms, getattr(response, "throttle_time_ms", 0))
+    return response

@@ -364,9 +364,9 @@ class Fetching:
     def response(self) -> FetchResponse:
         """Return the response with what was read so far.
 
-        It is empty when the bytes exceed the client's quota (`getThrottledResponse`).
+        It is empty when a quota holds the client back (`getThrottledResponse`).
         """
-        if self._quota is not None and self._quota.refuses(self._context, self._response_bytes()):
+        if self._exceeds_quota():
             return self._throttled()
         request, session = self._request, self._session
         if self._throttle is not None:
@@ -395,6 +395,24 @@ class Fetching:
             for each in self._looked_at.values()
             if each.size or is_full
         )
+
+    def _exceeds_quota(self) -> bool:
+        """Return True when the client must wait; then the bytes of the response do not count."""
+        context, quota = self._context, self._quota
+        times = context.services.quotas.request_time
+        if self._replica >= 0:
+            if times is not None:
+                times.exempt(context)
+            return False
+        is_late = times is not None and times.charge(context)
+        if quota is None:
+            return is_late
+        size = self._response_bytes()
+        if quota.refuses(context, size):
+            return True
+        if is_late:
+            quota.take_back(context, size)
+        return is_late
 
     def _throttled(self) -> FetchResponse:
         """Return a response without partitions; the next request of a session reads them again."""
