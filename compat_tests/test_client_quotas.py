@@ -23,7 +23,7 @@ from compat_tests.client_quotas import (
     wait_for,
 )
 
-INVALID_REQUEST, UNSUPPORTED_VERSION = 42, 35
+INVALID_REQUEST = 42
 
 REFUSALS: list[tuple[Parts, Values, str]] = [
     ((("user", "u"),), (("bogus", 5.0),), "Invalid configuration key bogus"),
@@ -81,15 +81,6 @@ def test_quotas_are_set_described_and_removed(bootstrap: str) -> None:
     alter(bootstrap, (one, ((PRODUCER, None), ("bogus", None))), (both, ((CONSUMER, None),)))
     wait_for(bootstrap, "q-one", {})
     assert describe(bootstrap, user) == {}
-
-
-@pytest.mark.barnabas_only
-@pytest.mark.parametrize("key", ["controller_mutation_rate"])
-def test_quota_that_is_not_enforced_is_refused(bootstrap: str, key: str) -> None:
-    parts: Parts = (("user", "u"),)
-    code, message = alter(bootstrap, (parts, ((key, 5.0),)))[parts]
-    assert code == UNSUPPORTED_VERSION
-    assert message.startswith(f"{key} is not enforced")
 
 
 @jars.needed

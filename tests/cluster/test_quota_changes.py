@@ -172,6 +172,7 @@ def test_keys_of_entities(entity: Parts, key: str, value: float | None, outcome:
     ("entity", "key"),
     [
         (U, "request_percentage"),
+        (U, "controller_mutation_rate"),
         ((("ip", "10.0.0.1"),), "connection_creation_rate"),
     ],
 )
@@ -181,13 +182,6 @@ def test_quota_of_each_kind_is_set_and_removed(entity: Parts, key: str) -> None:
     assert cluster.image.client_quotas == {(entity, key): 5.0}
     assert alter(cluster, (entity, ((key, None),))) == [(OK, entity)]
     assert cluster.image.client_quotas == {}
-
-
-def test_quota_that_is_not_enforced_is_refused() -> None:
-    key = "controller_mutation_rate"
-    ((refusal, _),) = alter(Cluster(), (U, ((key, 5.0),)))
-    assert refusal[0] is ErrorCode.UNSUPPORTED_VERSION
-    assert str(refusal[1]).startswith(f"{key} is not enforced")
 
 
 @pytest.mark.parametrize("name", ["localhost", "10.0.0", "10.0.0.256", "::g"])

@@ -357,3 +357,57 @@ def test_create_partitions_invalid_count_is_refused() -> None:
     }
     for answered, expected in refusals.items():
         assert answered == expected
+
+
+class Tokens:
+    """A quota that allows a number of partitions."""
+
+    def __init__(self, left: int) -> None:
+        self.left = left
+        self.asked: list[int] = []
+
+    def __call__(self, partitions: int) -> None:
+        self.asked.append(partitions)
+        if self.left <= 0:
+            raise KafkaError(ErrorCode.THROTTLING_QUOTA_EXCEEDED, "exceeded")
+        self.left -= partitions
+
+
+EXCEEDED = (ErrorCode.THROTTLING_QUOTA_EXCEEDED, "exceeded")
+
+
+def test_topics_above_the_quota_of_their_client_are_not_created() -> None:
+    cluster = Cluster()
+    cluster.controller.charge = quota = Tokens(5)
+    names = {"a": 3, "no/name": 1, "b": 4, "c": 1}
+    topics = [Creatable(name=n, num_partitions=p, replication_factor=1) for n, p in names.items()]
+    answer = cluster.take(cluster.controller.create_topics(CreateTopicsRequest(topics=topics)))
+    codes = {each.name: ErrorCode(each.error_code) for each in answer.topics}
+    invalid = ErrorCode.INVALID_TOPIC_EXCEPTION
+    assert codes == {"a": 0, "no/name": invalid, "b": 0, "c": EXCEEDED[0]}
+    assert quota.asked == [3, 4, 1]
+    assert set(cluster.image.topics_by_name) == {"a", "b"}
+
+
+def test_topics_above_the_quota_of_their_client_are_not_deleted() -> None:
+    cluster = Cluster()
+    for name in ("a", "b"):
+        cluster.create(name, partitions=2)
+    cluster.controller.charge = quota = Tokens(1)
+    topics = (("missing", ZERO_UUID), ("a", ZERO_UUID), ("b", ZERO_UUID))
+    answers = {name: code for name, code, _ in delete(cluster, *topics)}
+    assert answers["a"] == ErrorCode.NONE
+    assert answers["b"] == EXCEEDED[0]
+    assert quota.asked == [2, 2]
+    assert set(cluster.image.topics_by_name) == {"b"}
+
+
+def test_partitions_above_the_quota_of_their_client_are_not_added() -> None:
+    cluster = Cluster()
+    cluster.create("a", partitions=2)
+    cluster.controller.charge = quota = Tokens(1)
+    assert grow(cluster, "a", 1)[0] == ErrorCode.INVALID_PARTITIONS
+    assert grow(cluster, "a", 5)[0] == ErrorCode.NONE
+    assert grow(cluster, "a", 6) == EXCEEDED
+    assert quota.asked == [3, 1]
+    assert len(cluster.image.topics_by_name["a"].partitions) == 5

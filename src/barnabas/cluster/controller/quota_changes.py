@@ -1,8 +1,4 @@
-"""Set and remove quotas of clients, as Kafka's `ClientQuotaControlManager`.
-
-Quotas that no part of the server enforces are refused. A cluster that was Apache Kafka's may have
-such quotas: they can be described and removed.
-"""
+"""Set and remove quotas of clients, as Kafka's `ClientQuotaControlManager`."""
 
 from typing import Final, Literal
 
@@ -39,12 +35,6 @@ _OF_CLIENTS: Final[dict[str, _Kind]] = {
     CONTROLLER_MUTATION_RATE: "DOUBLE",
 }
 _OF_ADDRESSES: Final[dict[str, _Kind]] = {CONNECTION_CREATION_RATE: "INT"}
-_ENFORCED: Final = (
-    PRODUCER_BYTE_RATE,
-    CONSUMER_BYTE_RATE,
-    REQUEST_PERCENTAGE,
-    CONNECTION_CREATION_RATE,
-)
 
 _TOO_LARGE: Final = {
     "LONG": (float((1 << 63) - 1), "a LONG"),
@@ -132,11 +122,6 @@ def _check(kinds: dict[str, _Kind], key: str, value: float) -> None:
             raise _invalid(f"Proposed value for {key} is too large for {name}.")
         if value - int(value) > _FRACTION_MAX:
             raise _invalid(f"{key} cannot be a fractional value.")
-    if key not in _ENFORCED:
-        raise KafkaError(
-            ErrorCode.UNSUPPORTED_VERSION,
-            f"{key} is not enforced by this server, which has quotas of {' and '.join(_ENFORCED)}",
-        )
 
 
 def _text(entity: QuotaEntity) -> str:

@@ -128,6 +128,7 @@ def _create_topic(context: Context, topic: CreatableTopic) -> tuple[list[Message
         placements = _manual_placements(context.image, topic)
     else:
         placements = _automatic_placements(context, topic)
+    context.charge(len(placements))
     topic_id = context.new_id()
     # In Kafka's order: the configuration first, so that logs are opened with it.
     records: list[Message] = [
@@ -316,9 +317,15 @@ def delete_topics(
         else:
             message = "You may not specify both topic name and topic id."
             answers.append(_not_deleted(topic.name, topic.topic_id, message))
-    deleted = _topics_to_delete(context.image, names, ids, answers)
-    answers += [DeletedResult(name=topic.name, topic_id=topic.id) for topic in deleted]
-    records: list[Message] = [RemoveTopicRecord(topic_id=topic.id) for topic in deleted]
+    records: list[Message] = []
+    for topic in _topics_to_delete(context.image, names, ids, answers):
+        try:
+            context.charge(len(topic.partitions))
+        except KafkaError as error:
+            answers.append(_not_deleted(topic.name, topic.id, error.message, error.code))
+        else:
+            answers.append(DeletedResult(name=topic.name, topic_id=topic.id))
+            records.append(RemoveTopicRecord(topic_id=topic.id))
     return ControllerResult(records, DeleteTopicsResponse(responses=answers))
 
 
@@ -411,6 +418,7 @@ def _add_partitions(
         )
     if partitions_before + added > PARTITIONS_PER_REQUEST_MAX:
         raise _too_many_partitions()
+    context.charge(added)
     replication_factor = len(known.partitions[0].replicas)
     if topic.assignments is None:
         placements = _placed(context, added, replication_factor)
