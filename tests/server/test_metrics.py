@@ -17,6 +17,7 @@ from barnabas.cluster.controller.election_counts import ElectionCounts
 from barnabas.coordinator.groups.rebalance_history import Cause
 from barnabas.log_lines import JsonFormatter, TextFormatter
 from barnabas.protocol.errors import ErrorCode, KafkaError
+from barnabas.server.api.client_quotas import ClientQuotas, QuotaWindows
 from barnabas.server.monitoring import metrics_http
 from barnabas.server.monitoring.metrics import Metrics
 from barnabas.server.monitoring.metrics_http import NodePages, serve_http
@@ -24,6 +25,7 @@ from barnabas.server.monitoring.security_metrics import security_families
 from barnabas.server.quorum.election_times import ElectionTimes
 from barnabas.server.storage.log_cleaner import LogCleaner
 from barnabas.server.storage.scrubber import Scrubber
+from barnabas.server.transport.connection_rates import ConnectionRates
 
 
 def in_trio(test: Callable[[], Awaitable[None]]) -> Callable[[], None]:
@@ -44,7 +46,10 @@ def fake_node() -> Any:
     node = SimpleNamespace(
         ready=True,
         dispatchers={"broker": SimpleNamespace(routes={1: route}, listener="broker")},
-        transport=SimpleNamespace(connections={1, 2}, accepted=7, refused=0, logins={}),
+        transport=SimpleNamespace(
+            connections={1, 2}, accepted=7, refused=0, logins={}, rates=fake_rates()
+        ),
+        quotas=fake_quotas(),
         image=SimpleNamespace(topics_by_name={"t": topic}, offset=42, brokers={}),
         disk=SimpleNamespace(fsyncs=3),
         logs=SimpleNamespace(volumes=[]),
@@ -75,6 +80,22 @@ def fake_node() -> Any:
         node.metrics, lambda: node.started, lambda: node.ready, node.groups.rebalance_causes
     )
     return node
+
+
+def fake_rates() -> ConnectionRates:
+    rates = ConnectionRates(11, 1000, lambda: 0)
+    rates.delays["PLAINTEXT"].add(250)
+    rates.refusals["PLAINTEXT"].add(1000)
+    rates.refusals["PLAINTEXT"].add(500)
+    return rates
+
+
+def fake_quotas() -> ClientQuotas:
+    windows = QuotaWindows(11, 1000)
+    quotas = ClientQuotas(windows, windows, lambda: 0)
+    quotas.counts["request_percentage"].add(750)
+    quotas.counts["request_percentage"].exempt_ns = 250_000_000
+    return quotas
 
 
 def fake_quorum(image: Any) -> Any:
@@ -143,6 +164,17 @@ async def test_http_endpoint_metrics_have_the_values_of_the_node() -> None:
         assert 'barnabas_coordinator_failures_total{topic="__consumer_offsets"} 4.0' in lines
         assert 'barnabas_request_errors_total{api="Produce"} 1.0' in lines
         assert "barnabas_connections 2.0" in lines
+        time = 'quota="request_percentage"'
+        address = 'listener="PLAINTEXT",quota="connection_creation_rate"'
+        late = 'listener="PLAINTEXT",quota="max.connection.creation.rate"'
+        assert f"barnabas_throttled_requests_total{{{time}}} 1.0" in lines
+        assert f"barnabas_throttle_seconds_total{{{time}}} 0.75" in lines
+        assert 'barnabas_throttled_requests_total{quota="producer_byte_rate"} 0.0' in lines
+        assert "barnabas_exempt_request_seconds_total 0.25" in lines
+        assert f"barnabas_throttled_connections_total{{{address}}} 2.0" in lines
+        assert f"barnabas_connection_throttle_seconds_total{{{address}}} 1.5" in lines
+        assert f"barnabas_throttled_connections_total{{{late}}} 1.0" in lines
+        assert f"barnabas_connection_throttle_seconds_total{{{late}}} 0.25" in lines
         assert "barnabas_partitions 2.0" in lines
         assert "barnabas_metadata_offset 42.0" in lines
         assert "barnabas_offline_partitions 1.0" in lines

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from barnabas.cluster.metadata.image import MetadataImage
     from barnabas.cluster.replication import ReplicaManager
     from barnabas.log import LogManager
+    from barnabas.server.api.client_quotas import ClientQuotas
     from barnabas.server.api.dispatch import Dispatcher
     from barnabas.server.api.registry import ListenerKind
     from barnabas.server.controller_channel.quorum_channel import QuorumControllerChannel
@@ -31,6 +32,7 @@ class MeteredParts(Protocol):
     dispatchers: "dict[ListenerKind, Dispatcher]"
     transport: "Transport"
     listeners: "list[Listener]"
+    quotas: "ClientQuotas"
     quorum: "Quorum"
     channel: "QuorumControllerChannel"
     logs: "LogManager"
@@ -97,6 +99,7 @@ class Metrics:
         yield from self._requests()
         yield from self._connections()
         yield from self._security()
+        yield from self._quotas()
         yield from self._state()
         yield from self._quorum()
         if self._is_broker:
@@ -110,6 +113,15 @@ class Metrics:
         from barnabas.server.monitoring.security_metrics import security_families
 
         yield from security_families(self._parts.listeners, self._parts.transport.logins)
+
+    def _quotas(self) -> Iterator[Any]:
+        from barnabas.server.monitoring.quota_metrics import (
+            connection_rate_families,
+            quota_families,
+        )
+
+        yield from quota_families(self._parts.quotas)
+        yield from connection_rate_families(self._parts.transport.rates)
 
     def _quorum(self) -> Iterator[Any]:
         from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
