@@ -42,12 +42,32 @@ def test_quotas_are_set_listed_described_and_removed(barnabas: Barnabas) -> None
 
 
 @pytest.mark.parametrize(
+    ("entity", "option", "value", "shown"),
+    [
+        ("--user=bob", "--request-percentage", "12.5", "bob - -"),
+        ("--user=bob", "--controller-mutation-rate", "0.5", "bob - -"),
+        ("--ip=10.0.0.1", "--connection-creation-rate", "7", "- - 10.0.0.1"),
+    ],
+)
+def test_quotas_of_each_kind_can_be_set(
+    barnabas: Barnabas, entity: str, option: str, value: str, shown: str
+) -> None:
+    key = option.removeprefix("--").replace("-", "_")
+    assert barnabas("quota", "set", entity, option, value).code == 0
+    lines = [" ".join(line.split()) for line in barnabas("quota", "list").lines]
+    assert f"{shown} {key} {value}" in lines
+    assert barnabas("quota", "remove", entity, "--yes").code == 0
+
+
+@pytest.mark.parametrize(
     "arguments",
     [
         ("set", "--producer-byte-rate", "1"),
         ("set", "--user", "ann"),
         ("set", "--user", "ann", "--user-default", "--producer-byte-rate", "1"),
         ("set", "--user", "ann", "--producer-byte-rate", "0"),
+        ("set", "--user", "ann", "--request-percentage", "0"),
+        ("describe", "--ip", "10.0.0.1", "--ip-default"),
     ],
 )
 def test_wrong_use_of_quota_is_refused(barnabas: Barnabas, arguments: tuple[str, ...]) -> None:

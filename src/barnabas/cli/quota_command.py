@@ -1,4 +1,4 @@
-"""`barnabas quota`: the quotas of users and client ids."""
+"""`barnabas quota`: the quotas of users, client ids and addresses."""
 
 from __future__ import annotations
 
@@ -18,9 +18,12 @@ from barnabas.cli.terminal_output import (
 )
 from barnabas.cluster.metadata.client_quotas import (
     CLIENT_ID,
+    CONNECTION_CREATION_RATE,
     CONSUMER_BYTE_RATE,
+    CONTROLLER_MUTATION_RATE,
     IP,
     PRODUCER_BYTE_RATE,
+    REQUEST_PERCENTAGE,
     USER,
     QuotaEntity,
     entity_of,
@@ -42,7 +45,7 @@ Quotas = dict[QuotaEntity, dict[str, float]]
 
 @click.group()
 def quota() -> None:
-    """Work with quotas of users and client ids."""
+    """Work with quotas of users, client ids and addresses."""
 
 
 @quota.command("list")
@@ -60,6 +63,8 @@ def _entity_options(command: Callable[..., None]) -> Callable[..., None]:
         click.option("--user-default", is_flag=True, help="Users without a quota."),
         click.option("--client-id", metavar="NAME", help="A client id."),
         click.option("--client-id-default", is_flag=True, help="Client ids without a quota."),
+        click.option("--ip", metavar="ADDRESS", help="The address of clients."),
+        click.option("--ip-default", is_flag=True, help="Addresses without a quota."),
     )
     for option in reversed(options):
         command = option(command)
@@ -67,11 +72,20 @@ def _entity_options(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def _entity(
-    user: str | None, user_default: bool, client_id: str | None, client_id_default: bool
+    user: str | None,
+    user_default: bool,
+    client_id: str | None,
+    client_id_default: bool,
+    ip: str | None,
+    ip_default: bool,
 ) -> QuotaEntity:
     """Return the entity that the options name. Raises UsageError when they name none."""
     parts: list[AlterClientQuotasRequest.EntityData] = []
-    named = (USER, user, user_default), (CLIENT_ID, client_id, client_id_default)
+    named = (
+        (USER, user, user_default),
+        (CLIENT_ID, client_id, client_id_default),
+        (IP, ip, ip_default),
+    )
     for kind, name, is_default in named:
         if name is not None and is_default:
             raise click.UsageError(f"Use one of --{kind} and --{kind}-default.")
@@ -79,8 +93,8 @@ def _entity(
             parts.append(AlterClientQuotasRequest.EntityData(entity_type=kind, entity_name=name))
     if not parts:
         raise click.UsageError(
-            "Name a user or a client id, or both: --user, --user-default, --client-id, "
-            "--client-id-default."
+            "Name a user or a client id, or both, or an address: --user, --user-default, "
+            "--client-id, --client-id-default, --ip, --ip-default."
         )
     return entity_of(parts)
 
@@ -90,7 +104,7 @@ def _entity(
 @json_option
 @client_options
 def describe(client: Client, *, as_json: bool, **named: Any) -> None:
-    """Show the quotas of a user, of a client id, or of both together."""
+    """Show the quotas of a user, of a client id, of both together, or of an address."""
     entity = _entity(**named)
     _show({entity: _of(client, entity)}, as_json=as_json)
 
@@ -103,32 +117,43 @@ def _of(client: Client, entity: QuotaEntity) -> dict[str, float]:
     return found
 
 
-def _rate_option(name: str, key: str, help_text: str) -> Any:
-    return click.option(name, key, type=click.IntRange(min=1), metavar="BYTES", help=help_text)
+_POSITIVE = click.FloatRange(min=0, min_open=True)
+_VALUES: tuple[tuple[str, click.IntRange | click.FloatRange, str, str], ...] = (
+    (PRODUCER_BYTE_RATE, click.IntRange(min=1), "BYTES", "Bytes a second to each broker."),
+    (CONSUMER_BYTE_RATE, click.IntRange(min=1), "BYTES", "Bytes a second from each broker."),
+    (REQUEST_PERCENTAGE, _POSITIVE, "PERCENT", "Time of requests, 100 for the whole broker."),
+    (CONTROLLER_MUTATION_RATE, _POSITIVE, "PARTITIONS", "Created or deleted a second."),
+    (CONNECTION_CREATION_RATE, click.IntRange(min=1), "CONNECTIONS", "Made a second (--ip)."),
+)
+
+
+def _value_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the options that set a quota, one for each kind."""
+    for key, kind, metavar, help_text in reversed(_VALUES):
+        name = f"--{key.replace('_', '-')}"
+        command = click.option(name, key, type=kind, metavar=metavar, help=help_text)(command)
+    return command
 
 
 @quota.command("set")
 @_entity_options
-@_rate_option("--producer-byte-rate", PRODUCER_BYTE_RATE, "Bytes a second to each broker.")
-@_rate_option("--consumer-byte-rate", CONSUMER_BYTE_RATE, "Bytes a second from each broker.")
+@_value_options
 @click.option("--dry-run", is_flag=True, help="Let the server check the change, change nothing.")
 @json_option
 @client_options
 def set_quotas(
     client: Client,
     *,
-    producer_byte_rate: int | None,
-    consumer_byte_rate: int | None,
     dry_run: bool,
     as_json: bool,
-    **named: Any,
+    **options: Any,
 ) -> None:
-    """Limit how many bytes a second clients may send to a broker, or get from it."""
-    entity = _entity(**named)
-    rates = {PRODUCER_BYTE_RATE: producer_byte_rate, CONSUMER_BYTE_RATE: consumer_byte_rate}
-    wanted = {key: float(rate) for key, rate in rates.items() if rate is not None}
+    """Limit what clients may ask of a broker, or how fast an address may connect to it."""
+    values = {key: options.pop(key) for key, *_ in _VALUES}
+    entity = _entity(**options)
+    wanted = {key: float(value) for key, value in values.items() if value is not None}
     if not wanted:
-        raise click.UsageError("Give --producer-byte-rate, --consumer-byte-rate, or both.")
+        raise click.UsageError("State a quota, such as --producer-byte-rate.")
     _alter(client, entity, {**wanted}, dry_run=dry_run)
     if as_json:
         print_json(_json(entity, wanted))
@@ -152,7 +177,7 @@ def remove(
     as_json: bool,
     **named: Any,
 ) -> None:
-    """Remove the quotas of a user, of a client id, or of both together."""
+    """Remove the quotas of a user, of a client id, of both together, or of an address."""
     entity = _entity(**named)
     found = _of(client, entity)
     wanted = list(dict.fromkeys(keys)) or list(found)
