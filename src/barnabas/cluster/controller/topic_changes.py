@@ -322,7 +322,8 @@ def delete_topics(
         try:
             context.charge(len(topic.partitions))
         except KafkaError as error:
-            answers.append(_not_deleted(topic.name, topic.id, error.message, error.code))
+            message = error.message or None
+            answers.append(_not_deleted(topic.name, topic.id, message, error.code))
         else:
             answers.append(DeletedResult(name=topic.name, topic_id=topic.id))
             records.append(RemoveTopicRecord(topic_id=topic.id))
@@ -330,7 +331,10 @@ def delete_topics(
 
 
 def _not_deleted(
-    name: str | None, topic_id: Uuid, message: str, code: ErrorCode = ErrorCode.INVALID_REQUEST
+    name: str | None,
+    topic_id: Uuid,
+    message: str | None,
+    code: ErrorCode = ErrorCode.INVALID_REQUEST,
 ) -> DeletedResult:
     return DeletedResult(name=name, topic_id=topic_id, error_code=code, error_message=message)
 

@@ -60,9 +60,7 @@ class Mutations:
         if not self._is_strict:
             return
         if throttle_ms:
-            raise KafkaError(
-                ErrorCode.THROTTLING_QUOTA_EXCEEDED, "The throttling quota has been exceeded."
-            )
+            raise KafkaError(ErrorCode.THROTTLING_QUOTA_EXCEEDED)  # without a message, as Kafka
         bucket.take(partitions, limit, now_ms)
 
     def throttle_ms(self) -> int:
