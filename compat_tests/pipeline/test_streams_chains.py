@@ -1,4 +1,4 @@
-"""Apps whose operators with state follow each other: their topics, kills, trims and resets."""
+"""Apps whose operators with state follow each other: topics, kills, trims and resets."""
 
 import datetime
 import decimal
@@ -28,9 +28,8 @@ from compat_tests.pipeline.killed_job import DriverProcess, read_committed, wait
 pytestmark = [setup.needed, pytest.mark.timeout(1200)]
 
 KEYS = 5
-KILLS = 2
+KILLS = 3
 TEXT = {"key": ks.String(), "value": ks.String()}
-NUMBERS = {"key": ks.String(), "value": ks.Long()}
 
 
 class Topics:
@@ -135,6 +134,39 @@ def test_chains_are_exact_when_their_driver_is_killed(bootstrap, unique, tmp_pat
     time.sleep(2)
     driver.kill()
     assert topics.tables() == topics.expected()
+
+
+def test_micro_batches_that_are_repeated_add_nothing(app, bootstrap, unique, tmp_path) -> None:
+    """A driver that is killed behind its last task leaves no entry in Spark's log of commits."""
+    topics = Topics(bootstrap, unique("chained"))
+    for _ in range(3):
+        topics.send(37)
+        running = app(topics.name)
+        describe_chains(running, topics.name)
+        with running:
+            eventually(lambda: topics.tables() == topics.expected())
+        lost = [lose_newest_commit(each) for each in (tmp_path / topics.name).glob("*/*/commits")]
+        assert len(lost) == len(RESULTS) + 3
+        assert all(lost)
+    running = app(topics.name)
+    describe_chains(running, topics.name)
+    with running:
+        topics.send(1)
+        eventually(lambda: topics.tables() == topics.expected())
+    changes = read_committed(bootstrap, f"{topics.name}-updates-repartition")
+    assert len(changes) == topics.sent
+
+
+def lose_newest_commit(commits: Path) -> bool:
+    """Remove the newest commit of a checkpoint, so that its micro-batch is repeated."""
+    newest = max((each for each in commits.iterdir() if each.name.isdecimal()), key=number_of)
+    newest.unlink()
+    (commits / f".{newest.name}.crc").unlink(missing_ok=True)
+    return not newest.exists()
+
+
+def number_of(file: Path) -> int:
+    return int(file.name)
 
 
 def test_topics_between_queries_are_those_of_kafka_streams(app, bootstrap, unique) -> None:

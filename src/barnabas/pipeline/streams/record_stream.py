@@ -16,7 +16,7 @@ from barnabas.pipeline.streams.joined_tables import stream_with_table
 from barnabas.pipeline.streams.operator_chains import ChainedRecords, behind_topic
 from barnabas.pipeline.streams.operator_errors import OperatorError, check_plain_keys
 from barnabas.pipeline.streams.processed_streams import Processor, kernel_of, processed
-from barnabas.pipeline.streams.record_table import Table
+from barnabas.pipeline.streams.record_table import Table, table_behind_topic
 from barnabas.pipeline.streams.serdes import Column, functions, spark_type
 from barnabas.pipeline.streams.stream_columns import (
     KEPT,
@@ -320,7 +320,8 @@ class Stream:
     def _with_table(
         self, table: Table, on: Expression | None, value: str | None, *, is_left: bool
     ) -> "Stream":
-        left, right = self._behind_topic("join_table"), table.behind_topic("join_table")
+        left = self._behind_topic("join_table")
+        right = table_behind_topic(table, "join_table")
         stream = visible(left.frame)
         frame = stream_with_table(
             stream,

@@ -128,7 +128,7 @@ class Table:
 
         if not keys:
             raise OperatorError("group_by of a table needs an expression, as in group_by('user')")
-        table = self._behind_topic("group_by")
+        table = table_behind_topic(self, "group_by", takes_windows=True)
         frame = visible(table.frame)
         found = [column(frame, each) for each in keys]
         group = found[0] if len(found) == 1 else functions().struct(*found)
@@ -161,7 +161,7 @@ class Table:
     def _joined(
         self, kind: JoinKind, other: "Table", on: Expression | None, value: str | None
     ) -> "Table":
-        own, foreign = (each.behind_topic(f"{kind.value} join") for each in (self, other))
+        own, foreign = (table_behind_topic(each, f"{kind.value} join") for each in (self, other))
         left, right = visible(own.frame), visible(foreign.frame)
 
         def join(behind: RowKernel | None = None) -> DataFrame:
@@ -185,28 +185,6 @@ class Table:
         )
         node = add(self.node, other.node)
         return Table(frame, inputs, "append", followed=join, node=node)
-
-    def behind_topic(self, operator: str) -> Self:
-        """Return the rows for an operator with state: behind a topic, if one made them.
-
-        Raises OperatorError for keys with windows, and where no app writes a topic.
-        """
-        check_plain_keys(operator, self.windows is not None)
-        return self._behind_topic(operator)
-
-    def _behind_topic(self, operator: str) -> Self:
-        if self.output_mode is None:
-            return self
-        records = ChainedRecords(visible(self.frame), self.inputs, self.output_mode)
-        found = behind_topic(self.node.topology.chain, operator, self.node.name, records)
-        return attrs.evolve(
-            self,
-            frame=found.frame,
-            inputs=found.inputs,
-            output_mode=None,
-            followed=None,
-            closed=None,
-        )
 
     def _held(self, operator: str, kernel: RowKernel) -> Self:
         """Return the table with a kernel that holds changes back. Raises OperatorError."""
@@ -243,3 +221,24 @@ class Table:
 
         node = topology_operators.to_stream(self.node)
         return Stream(self.frame, self.inputs, self.output_mode, self.windows, node=node)
+
+
+def table_behind_topic(table: Table, operator: str, *, takes_windows: bool = False) -> Table:
+    """Return a table for an operator with state: behind a topic, if one made the table.
+
+    Raises OperatorError for keys with windows that the operator does not take, and where no app
+    writes a topic.
+    """
+    check_plain_keys(operator, table.windows is not None and not takes_windows)
+    if table.output_mode is None:
+        return table
+    records = ChainedRecords(visible(table.frame), table.inputs, table.output_mode)
+    found = behind_topic(table.node.topology.chain, operator, table.node.name, records)
+    return attrs.evolve(
+        table,
+        frame=found.frame,
+        inputs=found.inputs,
+        output_mode=None,
+        followed=None,
+        closed=None,
+    )
