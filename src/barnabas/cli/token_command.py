@@ -53,20 +53,11 @@ _REASONS = {
 }
 
 
-class _PrincipalType(click.ParamType):
-    """A principal; a name without a type is a user."""
-
-    name = "principal"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> Principal:
-        """Return the principal of a text."""
-        text = str(value)
-        return Principal.parse(text if ":" in text else f"User:{text}")
+def principal(text: str) -> Principal:
+    """Return the principal of a text; a name without a type is a user."""
+    return Principal.parse(text if ":" in text else f"User:{text}")
 
 
-_PRINCIPAL = _PrincipalType()
 _MILLISECONDS = click.IntRange(min=1)
 
 
@@ -76,9 +67,9 @@ def token() -> None:
 
 
 @token.command()
-@click.option("--owner", type=_PRINCIPAL, help="The owner. [default: the user of this command]")
+@click.option("--owner", type=principal, help="The owner. [default: the user of this command]")
 @click.option(
-    "--renewer", "renewers", type=_PRINCIPAL, multiple=True, help="Who may renew it; repeatable."
+    "--renewer", "renewers", type=principal, multiple=True, help="Who may renew it; repeatable."
 )
 @click.option(
     "--max-lifetime-ms",
@@ -128,7 +119,7 @@ def create(
 @click.option(
     "--owner",
     "owners",
-    type=_PRINCIPAL,
+    type=principal,
     multiple=True,
     help="Tokens that this principal owns or may renew; repeatable. [default: all]",
 )

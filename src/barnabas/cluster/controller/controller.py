@@ -20,7 +20,6 @@ from barnabas.cluster.controller import (
     isr_changes,
     leader_elections,
     partition_alteration,
-    producer_id_changes,
     reassignment_changes,
     registration_changes,
     topic_changes,
@@ -440,6 +439,8 @@ class Controller:
         self, request: AllocateProducerIdsRequest
     ) -> ControllerResult[AllocateProducerIdsResponse]:
         """Allocate the next block of producer ids to a broker (KIP-730)."""
+        from barnabas.cluster.controller import producer_id_changes  # at the first producer
+
         return producer_id_changes.allocate_producer_ids(self.image, request)
 
     def _context(self) -> Context:
