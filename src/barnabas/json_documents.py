@@ -5,7 +5,7 @@ It imports httpx when it fetches the first document.
 
 import json
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final, cast
 from urllib.parse import urlsplit
 
 from barnabas.http_failures import reason_of
@@ -26,7 +26,7 @@ def check_address(url: str) -> None:
         raise DocumentError("keys come over https, or over http from this machine")
 
 
-def fetch_object(url: str) -> dict[str, Any]:
+def fetch_object(url: str) -> dict[str, object]:
     """Return the JSON object at an address; for a thread. Redirects are not followed.
 
     Raises DocumentError.
@@ -35,7 +35,7 @@ def fetch_object(url: str) -> dict[str, Any]:
     return as_object(_fetch(url))
 
 
-def as_object(data: bytes) -> dict[str, Any]:
+def as_object(data: bytes) -> dict[str, object]:
     """Return the JSON object in a document. Raises DocumentError."""
     try:
         found: object = json.loads(data)
@@ -43,7 +43,7 @@ def as_object(data: bytes) -> dict[str, Any]:
         raise DocumentError(f"not JSON: {error}") from None
     if not isinstance(found, Mapping):
         raise DocumentError("not a JSON object")
-    return dict(found)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+    return dict(cast("Mapping[str, object]", found))
 
 
 def _fetch(url: str) -> bytes:

@@ -7,7 +7,7 @@ unknown makes the keys load again, at most once a minute.
 import logging
 import time
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import trio
 
@@ -75,7 +75,7 @@ async def load_validator(settings: BearerSettings) -> TokenValidator:
     return TokenValidator(rules, keys)
 
 
-def _key_document(settings: BearerSettings) -> dict[str, Any]:
+def _key_document(settings: BearerSettings) -> dict[str, object]:
     """Read the key set, by way of an OIDC configuration document when that is what is named."""
     document = _document(settings.keys)
     if "jwks_uri" not in document:
@@ -86,7 +86,7 @@ def _key_document(settings: BearerSettings) -> dict[str, Any]:
     return _document(str(document["jwks_uri"]))
 
 
-def _document(source: str) -> dict[str, Any]:
+def _document(source: str) -> dict[str, object]:
     try:
         return fetch_object(source) if "://" in source else as_object(Path(source).read_bytes())
     except (OSError, DocumentError) as error:
