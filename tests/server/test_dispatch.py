@@ -36,10 +36,10 @@ from barnabas.protocol.types import Uuid
 from barnabas.security.principals import ANONYMOUS
 from barnabas.security.standard_authorizer import StandardAuthorizer
 from barnabas.server.api.authorization import OnCluster, Unguarded, guarded
-from barnabas.server.api.client_quotas import ClientQuotas, QuotaWindows
 from barnabas.server.api.context import RequestContext
 from barnabas.server.api.dispatch import Dispatcher, Route
 from barnabas.server.api.error_responses import error_response
+from barnabas.server.api.node_quotas import ClientQuotas, QuotaWindows
 from barnabas.server.api.registry import REGISTRY, SERVED, ListenerKind, ServedApi, by_listener
 
 

@@ -17,7 +17,7 @@ from barnabas.cluster.controller.election_counts import ElectionCounts
 from barnabas.coordinator.groups.rebalance_history import Cause
 from barnabas.log_lines import JsonFormatter, TextFormatter
 from barnabas.protocol.errors import ErrorCode, KafkaError
-from barnabas.server.api.client_quotas import ClientQuotas, QuotaWindows
+from barnabas.server.api.node_quotas import ClientQuotas, QuotaWindows
 from barnabas.server.monitoring import metrics_http
 from barnabas.server.monitoring.metrics import Metrics
 from barnabas.server.monitoring.metrics_http import NodePages, serve_http

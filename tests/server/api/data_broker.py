@@ -15,9 +15,9 @@ from barnabas.log.checkpoints import MetaProperties
 from barnabas.protocol.messages.create_topics import CreateTopicsRequest
 from barnabas.protocol.types import Uuid
 from barnabas.security.principals import ANONYMOUS
-from barnabas.server.api.client_quotas import ClientQuotas, QuotaWindows
 from barnabas.server.api.context import RequestContext
 from barnabas.server.api.handler_services import DataServices
+from barnabas.server.api.node_quotas import ClientQuotas, QuotaWindows
 from barnabas.server.replication.commit_wait import CommitWaits
 from barnabas.server.replication.fetch_sessions import FetchSessionCache
 from barnabas.testing.batches import NOW_MS, batch

@@ -13,9 +13,9 @@ from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.messages.fetch import FetchRequest
 from barnabas.protocol.messages.produce import ProduceRequest
 from barnabas.protocol.messages.write_txn_markers import WriteTxnMarkersRequest
-from barnabas.server.api.client_quotas import ClientQuotas, QuotaWindows
 from barnabas.server.api.handlers.data.fetch_handler import fetch
 from barnabas.server.api.handlers.data.produce_handler import produce
+from barnabas.server.api.node_quotas import ClientQuotas, QuotaWindows
 from tests.server.api.data_broker import DataBroker, context
 
 USER: QuotaEntity = (("user", "ANONYMOUS"),)

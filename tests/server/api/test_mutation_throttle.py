@@ -7,8 +7,8 @@ import pytest
 
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.security.quota_index import QuotaIndex
-from barnabas.server.api.client_quotas import ThrottleCounts
 from barnabas.server.api.mutation_throttle import MutationQuota, Mutations
+from barnabas.server.api.node_quotas import ThrottleCounts
 
 CONTEXT: Any = SimpleNamespace(
     connection=SimpleNamespace(principal=SimpleNamespace(name="ann")), client_id="c"

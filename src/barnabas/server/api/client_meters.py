@@ -5,7 +5,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar
 
-from barnabas.server.api.client_quotas import ThrottleCounts
+from barnabas.server.api.node_quotas import ThrottleCounts
 
 if TYPE_CHECKING:
     from barnabas.security.quota_index import Bucket, QuotaIndex

@@ -1,6 +1,6 @@
 """Quotas of clients in bytes and in time: who exceeds one, and how long its connection is muted.
 
-`ClientQuotas` (`api.client_quotas`) imports this with the first quota.
+`ClientQuotas` (`api.node_quotas`) imports this with the first quota.
 """
 
 from typing import TYPE_CHECKING, Final

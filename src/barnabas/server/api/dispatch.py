@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 from barnabas.protocol.errors import ErrorCode, KafkaError, ProtocolError
 from barnabas.protocol.framing import encode_response, parse_request_header
 from barnabas.server.api.authorization import guarded
-from barnabas.server.api.client_quotas import ClientQuotas, QuotaWindows
 from barnabas.server.api.context import AnyContext, Peer, RequestContext
+from barnabas.server.api.node_quotas import ClientQuotas, QuotaWindows
 from barnabas.server.api.registry import REGISTRY, ListenerKind, ServedApi
 
 if TYPE_CHECKING:

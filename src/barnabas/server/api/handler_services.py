@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from barnabas.log import LogManager
     from barnabas.log.directories.log_relocation import LogRelocation
     from barnabas.protocol.errors import ErrorCode
-    from barnabas.server.api.client_quotas import ClientQuotas
     from barnabas.server.api.dispatch import Dispatcher
+    from barnabas.server.api.node_quotas import ClientQuotas
     from barnabas.server.controller_channel.controller_channel import ControllerChannel
     from barnabas.server.coordinators.group_service import GroupCoordinator
     from barnabas.server.coordinators.transactions.transaction_service import (

@@ -1,6 +1,6 @@
 """Quotas of the partitions that clients create and delete a second (KIP-599).
 
-`ClientQuotas` (`api.client_quotas`) imports this with the first quota.
+`ClientQuotas` (`api.node_quotas`) imports this with the first quota.
 """
 
 from collections.abc import Callable

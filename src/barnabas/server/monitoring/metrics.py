@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from barnabas.cluster.metadata.image import MetadataImage
     from barnabas.cluster.replication import ReplicaManager
     from barnabas.log import LogManager
-    from barnabas.server.api.client_quotas import ClientQuotas
     from barnabas.server.api.dispatch import Dispatcher
+    from barnabas.server.api.node_quotas import ClientQuotas
     from barnabas.server.api.registry import ListenerKind
     from barnabas.server.controller_channel.quorum_channel import QuorumControllerChannel
     from barnabas.server.coordinators.group_service import GroupCoordinator

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from barnabas.cluster.metadata.client_quotas import CONNECTION_CREATION_RATE, REQUEST_PERCENTAGE
 
 if TYPE_CHECKING:
-    from barnabas.server.api.client_quotas import ClientQuotas
+    from barnabas.server.api.node_quotas import ClientQuotas
     from barnabas.server.transport.connection_rates import ConnectionRates
 
 

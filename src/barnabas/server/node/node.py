@@ -18,8 +18,8 @@ from barnabas.config import Listener as Endpoint
 from barnabas.config import NodeConfig
 from barnabas.config.subscriptions import ConfigSubscriptions
 from barnabas.protocol.errors import ErrorCode, KafkaError
-from barnabas.server.api.client_quotas import ClientQuotas, QuotaWindows
 from barnabas.server.api.dispatch import Dispatcher
+from barnabas.server.api.node_quotas import ClientQuotas, QuotaWindows
 from barnabas.server.api.registry import ListenerKind
 from barnabas.server.controller_channel.local_controller import LocalControllerChannel
 from barnabas.server.controller_channel.quorum_channel import QuorumControllerChannel

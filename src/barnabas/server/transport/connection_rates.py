@@ -18,7 +18,7 @@ from barnabas.cluster.metadata.client_quotas import (
 )
 from barnabas.config.properties.vocabulary import INT_MAX
 from barnabas.security.quota_rate import QuotaRate
-from barnabas.server.api.client_quotas import ThrottleCounts
+from barnabas.server.api.node_quotas import ThrottleCounts
 
 if TYPE_CHECKING:
     from barnabas.server.transport.acceptor import Limits, Listener
