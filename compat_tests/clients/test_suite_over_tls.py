@@ -1,7 +1,6 @@
 """franz-go's suite on three nodes that have TLS between all, client certificates and ACLs.
 
-The suite's clients are no super user: ACLs on its topics, groups and transactional ids are all that
-they have.
+The suite's user is not a super user: its rights are ACLs on topics, groups and transactional ids.
 """
 
 from collections.abc import Iterator

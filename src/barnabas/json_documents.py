@@ -16,7 +16,7 @@ _LOOPBACK: Final = ("127.0.0.1", "::1", "localhost")
 
 
 class DocumentError(Exception):
-    """A document could not be fetched, or is no JSON object; the message says why."""
+    """A document could not be fetched, or is not a JSON object; the message says why."""
 
 
 def check_address(url: str) -> None:

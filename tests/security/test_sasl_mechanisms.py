@@ -334,7 +334,7 @@ def test_scram_unknown_token_fails_at_the_end_and_shows_the_salt_of_a_known_one(
     assert len(answers) == 1
 
 
-def test_scram_without_the_extension_knows_no_token() -> None:
+def test_scram_without_the_extension_accepts_only_users() -> None:
     server = token_exchange(TokenCredentials(lambda: TOKENS, "secret"))
     password = password_of(token_hmac("secret", "id-of-token"))
     with pytest.raises(SaslFailure, match="Invalid client credentials"):

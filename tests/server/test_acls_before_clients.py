@@ -1,4 +1,4 @@
-"""A client that connects while a node starts is never judged by ACLs that are not there yet."""
+"""A client that connects while a node starts waits until the node has the ACLs."""
 
 import threading
 from collections.abc import Sequence

@@ -25,9 +25,9 @@ PEER_SECRET_PROPERTY: Final = "barnabas.http.peer.secret"
 _HEADER: Final = "x-barnabas-first-caller"
 _PEERS: Final = "barnabas.peers"
 _VALID_S: Final = 300
-"""Clocks of instances may differ by this much."""
+"""The largest difference of the clocks of two instances."""
 _ITERATIONS: Final = 100_000
-"""An eavesdropper who guesses passwords needs so many hashes for each."""
+"""Hashes for each password that an eavesdropper guesses."""
 
 
 class PeerKey:

@@ -29,7 +29,7 @@ HOUR_MS = "3600000"
 
 
 class Issuer(ThreadingHTTPServer):
-    """Serves `keys`, or fails while `is_down`, and notes when it was asked."""
+    """Serves `keys`, or fails while `is_down`, and notes the times of requests."""
 
     daemon_threads = True
 
@@ -94,7 +94,7 @@ def is_valid(port: int, client_token: bytes) -> bool:
 
 @observes("sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms")
 def test_token_with_a_new_key_is_valid_after_one_more_fetch(issuer: Issuer) -> None:
-    """The issuer is asked at most once in each `retry.backoff.max.ms` by tokens of clients."""
+    """Tokens of clients cause at most one fetch in each `retry.backoff.max.ms`."""
     times = {"refresh": HOUR_MS, "retry_backoff_max": "500"}
     with node_with_keys_of(issuer.url, **times) as port:
         assert is_valid(port, token())

@@ -48,9 +48,9 @@ class ConfigsWriter:
             await trio.to_thread.run_sync(self._take_over)
 
     async def release(self) -> None:
-        """Close the producer: this runner is no longer active. The next `take_over` opens one.
+        """Close the producer: this runner is not active any longer. The next `take_over` opens one.
 
-        A write in progress goes on, and then closes it.
+        A write in progress continues, and then closes it.
         """
         await trio.to_thread.run_sync(self._release)
 

@@ -89,7 +89,7 @@ class RunnerStore:
         await self.catch_up()
 
     async def release(self) -> None:
-        """Write no more configurations, until the next `take_over`."""
+        """Refuse to write configurations until the next `take_over`."""
         await self._writer.release()
 
     async def catch_up(self) -> None:

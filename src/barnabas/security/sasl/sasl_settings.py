@@ -43,7 +43,7 @@ JWKS: Final = "sasl.oauthbearer.jwks.endpoint.url"
 
 @attrs.frozen
 class KeysAddress:
-    """Where the keys that sign tokens are fetched, how often, and the pauses after failures."""
+    """The address of the keys that sign tokens, and the times between fetches in seconds."""
 
     url: str
     interval_s: float

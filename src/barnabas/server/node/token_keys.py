@@ -65,7 +65,7 @@ class FetchedKeys:
         while True:
             with trio.move_on_after(self._address.interval_s):
                 await self._is_wanted.wait()
-                # Clients that name unknown keys do not decide how often the issuer is asked.
+                # Clients that name unknown keys do not decide how often keys are fetched.
                 await trio.sleep_until(self._fetched_at_s + self._address.backoff_max_s)
             await self._fetch_again()
             self._is_wanted = trio.Event()
