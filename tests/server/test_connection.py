@@ -7,7 +7,7 @@ import struct
 import tempfile
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any
@@ -682,7 +682,9 @@ async def test_acceptor_closes_connections_of_an_address_above_its_rate_late() -
         begun = time.monotonic()
         refused = await server.client()
         await refused.send(b"echo 2")
-        assert await refused.receive() is None
+        # A socket that is closed with unread bytes resets the connection.
+        with suppress(trio.BrokenResourceError):
+            assert await refused.receive() is None
         assert 0.8 < time.monotonic() - begun < 30
         assert server.transport.accepted == 10
         assert b"echo 2" not in server.words.started

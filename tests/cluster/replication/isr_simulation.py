@@ -42,8 +42,8 @@ from barnabas.protocol.messages.incremental_alter_configs import IncrementalAlte
 from barnabas.protocol.messages.list_offsets import ListOffsetsResponse
 from barnabas.protocol.records.metadata_records import FeatureLevelRecord
 from barnabas.protocol.types import Uuid
-from barnabas.server.api.handler_services import ClientQuotas
 from barnabas.server.api.handlers.data.fetch_handler import Fetching, begin_fetch
+from barnabas.server.api.node_quotas import ClientQuotas
 from barnabas.server.replication.fetch_sessions import FetchSessionCache
 from barnabas.testing.batches import NOW_MS, batch
 from barnabas.testing.sim_log import SimLog
