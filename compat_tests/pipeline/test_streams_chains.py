@@ -28,7 +28,7 @@ from compat_tests.pipeline.killed_job import DriverProcess, read_committed, wait
 pytestmark = [setup.needed, pytest.mark.timeout(1200)]
 
 KEYS = 5
-KILLS = 3
+KILLS = 1
 TEXT = {"key": ks.String(), "value": ks.String()}
 
 
