@@ -29,7 +29,7 @@ def _kept_clients() -> Iterator[None]:
     READERS.clear()
     if kafka_clients() - before:
         gc.collect()  # an exception that the test has kept, for example
-        wait_until(lambda: not kafka_clients() - before, 10)
+        wait_until(lambda: not kafka_clients() - before)
 
 
 @pytest.fixture
