@@ -16,7 +16,12 @@ from barnabas.http.authentication import AuthenticationFailedError
 from barnabas.http.http_settings import BearerSettings
 from barnabas.http.optional_packages import require
 from barnabas.json_documents import DocumentError, as_object, fetch_object
-from barnabas.security.token_validation import TokenError, TokenRules, TokenValidator
+from barnabas.security.token_validation import (
+    KeySetError,
+    TokenError,
+    TokenRules,
+    TokenValidator,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -58,21 +63,17 @@ class BearerAuth:
 async def load_validator(settings: BearerSettings) -> TokenValidator:
     """Load the keys. Raises ConfigError when there are none."""
     require("bearer authentication")
-    from joserfc.errors import JoseError
-    from joserfc.jwk import KeySet
-
     document = await trio.to_thread.run_sync(_key_document, settings)
-    try:
-        keys = KeySet.import_key_set(document)  # pyright: ignore[reportArgumentType]
-    except (JoseError, ValueError, TypeError, KeyError) as error:
-        raise ConfigError(f"{settings.keys} has no usable key set: {error}") from None
     rules = TokenRules(
         issuer=settings.issuer,
         audiences=(settings.audience,),
         subject_claim=settings.principal_claim,
         clock_skew_s=settings.clock_skew_s,
     )
-    return TokenValidator(rules, keys)
+    try:
+        return TokenValidator.of_key_set(rules, document)
+    except KeySetError as error:
+        raise ConfigError(f"{settings.keys} has no usable key set: {error}") from None
 
 
 def _key_document(settings: BearerSettings) -> dict[str, object]:

@@ -27,6 +27,10 @@ class TokenError(Exception):
     """A token is invalid; the message shows nothing of it."""
 
 
+class KeySetError(Exception):
+    """A document has no set of keys that can be used."""
+
+
 @attrs.frozen
 class TokenRules:
     """The claims that a token must have.
@@ -59,6 +63,21 @@ class TokenValidator:
         self._rules = rules
         self._keys = keys
         self._key_ids = {key.kid for key in keys.keys}
+
+    @classmethod
+    def of_key_set(cls, rules: TokenRules, document: Mapping[str, object]) -> "TokenValidator":
+        """Return a validator with the keys of a document (JWKS). Raises KeySetError.
+
+        Raises ImportError without joserfc.
+        """
+        from joserfc.errors import JoseError
+        from joserfc.jwk import KeySet
+
+        try:
+            keys = KeySet.import_key_set(document)  # pyright: ignore[reportArgumentType]
+        except (JoseError, ValueError, TypeError, KeyError) as error:
+            raise KeySetError(str(error)) from None
+        return cls(rules, keys)
 
     def knows_key_of(self, token: str) -> bool:
         """Return False when the token names a key that is not in the set."""

@@ -16,6 +16,7 @@ from barnabas.config import ConfigError
 from barnabas.json_documents import DocumentError, as_object, fetch_object
 from barnabas.security.sasl.sasl_settings import JWKS, KeysAddress, TokenSettings
 from barnabas.security.token_validation import (
+    KeySetError,
     TokenError,
     TokenRules,
     TokenValidator,
@@ -108,18 +109,14 @@ class FetchedKeys:
 def _validator(source: str, document: Mapping[str, object], rules: TokenRules) -> TokenValidator:
     """Return the validator with the keys of a document. Raises ConfigError."""
     try:
-        from joserfc.errors import JoseError
-        from joserfc.jwk import KeySet
+        return TokenValidator.of_key_set(rules, document)
     except ImportError:
         raise ConfigError(
             "OAUTHBEARER needs the package joserfc: install barnabas[oauth]",
             name="sasl.enabled.mechanisms",
         ) from None
-    try:
-        keys = KeySet.import_key_set(document)  # pyright: ignore[reportArgumentType]
-    except (JoseError, ValueError, TypeError, KeyError) as error:
+    except KeySetError as error:
         raise _unusable(source, error) from None
-    return TokenValidator(rules, keys)
 
 
 def _unusable(value: str, error: Exception) -> ConfigError:
