@@ -1,14 +1,12 @@
 """Chains of operators with state, on Spark by the test driver, beside those of Kafka Streams."""
 
 from collections import Counter
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from barnabas import streams as ks
 from barnabas.pipeline.streams.kernels.kernel_rows import Row, Side
-from compat_tests import jars
 from compat_tests import spark as setup
 from compat_tests.pipeline.streams_parity.streams_peer import Input, Output, StreamsPeer
 from compat_tests.pipeline.streams_parity.test_streams_operators import (
@@ -35,14 +33,6 @@ ONE_TOPIC = tuple(name for name in TABLES if name not in TWO_TOPICS)
 WINDOW = ks.tumbling("100 milliseconds", grace="30 milliseconds")
 NUMBER = "cast(value AS STRING)"
 PAIR = "coalesce(left, 'null') || '/' || coalesce(right, 'null')"
-
-
-@pytest.fixture(scope="module")
-def peer() -> Iterator[StreamsPeer]:
-    if reason := jars.missing():
-        pytest.skip(reason)
-    with StreamsPeer() as found:
-        yield found
 
 
 def describe(app: ks.App) -> None:

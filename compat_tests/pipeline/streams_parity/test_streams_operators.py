@@ -1,14 +1,12 @@
 """Operators of `barnabas.streams` on Spark, by the test driver, beside those of Kafka Streams."""
 
 from collections import Counter
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from barnabas import streams as ks
 from barnabas.pipeline.streams.kernels.kernel_rows import Row, Side, in_stream_order
-from compat_tests import jars
 from compat_tests import spark as setup
 from compat_tests.pipeline.streams_parity.stream_cases import case
 from compat_tests.pipeline.streams_parity.streams_peer import Input, Output, StreamsPeer
@@ -42,14 +40,6 @@ GAP_MS = 50
 FLUSH = Row(b"end", "end", PAUSE_MS * (len(SEEDS) + 1), offset=1_000_000)
 """A last record, whose time ends what suppress holds back."""
 TEXT = {"key": ks.String(), "value": ks.String()}
-
-
-@pytest.fixture(scope="module")
-def peer() -> Iterator[StreamsPeer]:
-    if reason := jars.missing():
-        pytest.skip(reason)
-    with StreamsPeer() as found:
-        yield found
 
 
 def describe(app: ks.App) -> None:

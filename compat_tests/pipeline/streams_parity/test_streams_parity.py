@@ -2,12 +2,11 @@
 
 import os
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import pytest
 
 from barnabas.pipeline.streams.kernels.kernel_rows import Row, Side, in_stream_order
-from compat_tests import jars
 from compat_tests.pipeline.streams_parity.our_topologies import TOPOLOGIES, Relation, Topology
 from compat_tests.pipeline.streams_parity.skewed_cases import Shape, skewed_cases
 from compat_tests.pipeline.streams_parity.stream_cases import Case, cases, with_clock
@@ -24,14 +23,6 @@ WITH_TIME = [
     *("running-total", "punctuation"),
 ]
 TOPICS = {Side.LEFT: "left", Side.RIGHT: "right", Side.CLOCK: "clock"}
-
-
-@pytest.fixture(scope="module")
-def peer() -> Iterator[StreamsPeer]:
-    if reason := jars.missing():
-        pytest.skip(reason)
-    with StreamsPeer() as found:
-        yield found
 
 
 def taken(topology: Topology, case: Case, partition: int) -> list[Input]:

@@ -9,7 +9,6 @@ import pytest
 
 from barnabas import streams as ks
 from barnabas.pipeline.streams.kernels.kernel_rows import Row, Side, in_stream_order
-from compat_tests import jars
 from compat_tests import spark as setup
 from compat_tests.pipeline.streams_parity.skewed_cases import counted, skewed_cases
 from compat_tests.pipeline.streams_parity.stream_cases import Case
@@ -27,14 +26,6 @@ TUMBLING = ks.tumbling("100 milliseconds", grace="30 milliseconds")
 HOPPING = ks.hopping("100 milliseconds", "40 milliseconds", grace="30 milliseconds")
 HOUR_MS = 3_600_000
 TEXT = {"key": ks.String(), "value": ks.String()}
-
-
-@pytest.fixture(scope="module")
-def peer() -> Iterator[StreamsPeer]:
-    if reason := jars.missing():
-        pytest.skip(reason)
-    with StreamsPeer() as found:
-        yield found
 
 
 @pytest.fixture(scope="module")
