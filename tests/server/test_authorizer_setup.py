@@ -1,4 +1,4 @@
-"""Who controllers are for each other, and the warning when they would refuse their votes."""
+"""The warning of controllers that would refuse each other's votes."""
 
 import pytest
 
