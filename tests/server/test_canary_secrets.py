@@ -45,7 +45,7 @@ OF_OTHERS: Final = 0o077
 
 
 class WatchedNode(NodeProcess):
-    """A node that reads its properties from a file; `seen` has what it and the commands have shown."""
+    """A node that reads its properties from a file; `seen` has what was shown."""
 
     def __init__(self, data: Path, file: Path) -> None:
         super().__init__(data)
@@ -85,7 +85,7 @@ def write_key_store(directory: Path) -> Path:
 
 
 def properties(directory: Path) -> dict[str, str]:
-    """Return properties with a secret of each kind; listener SASL is for users, TLS for certificates."""
+    """Return properties with a secret of each kind; only listener TLS has certificates."""
     secrets = directory / "secrets.properties"
     secrets.write_text(f"tokens={CANARIES['tokens']}\n")
     jwks = directory / "jwks.json"
