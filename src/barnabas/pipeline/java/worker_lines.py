@@ -1,0 +1,71 @@
+"""The worker's log lines as lines of the runner's log.
+
+`log4j2.properties` has their form: level, context of the connector, logger, and message. A line of
+a connector's context names its job, so that `barnabas job logs` shows it.
+"""
+
+import logging
+import re
+from typing import Final
+
+import attrs
+
+logger = logging.getLogger(__name__)
+
+_LINE: Final = re.compile(r"(FATAL|ERROR|WARN|INFO|DEBUG|TRACE)\|([^|]*)\|([^|]*)\|(.*)")
+_CONTEXT: Final = re.compile(r"\[([^|\]]+)")
+_LISTENING: Final = re.compile(r"REST server listening at (http://127\.0\.0\.1:\d+)/")
+_LEVELS: Final = {
+    "FATAL": logging.ERROR,
+    "ERROR": logging.ERROR,
+    "WARN": logging.WARNING,
+    "INFO": logging.INFO,
+}
+_NOISE: Final = re.compile(r" values: |These configurations '.*' were supplied")
+"""Dumps of configurations, and the properties that one of many clients does not use."""
+_LONGEST: Final = 4000
+
+
+@attrs.frozen
+class WorkerLine:
+    """One line; a job of None is the worker itself."""
+
+    level: int
+    job: str | None
+    source: str
+    message: str
+
+
+def parse(text: str) -> WorkerLine:
+    """Return a line of the worker; what libraries and the JVM print is a warning."""
+    found = _LINE.fullmatch(text.rstrip())
+    if found is None:
+        return WorkerLine(logging.WARNING, None, "jvm", text.strip()[:_LONGEST])
+    level, context, source, message = found.groups()
+    job = _CONTEXT.match(context)
+    return WorkerLine(
+        _LEVELS.get(level, logging.DEBUG),
+        None if job is None else job[1],
+        source,
+        message.strip()[:_LONGEST],
+    )
+
+
+def address_in(text: str) -> str | None:
+    """Return the URL of the worker's REST API, if the line tells it."""
+    found = _LISTENING.search(text)
+    return None if found is None else found[1]
+
+
+def relay(text: str) -> None:
+    """Log a line of the worker."""
+    line = parse(text)
+    level = line.level
+    if level <= logging.INFO and (line.job is None or _NOISE.search(line.message)):
+        level = logging.DEBUG
+    if line.job is None:
+        logger.log(level, "java worker source=%s message=%s", line.source, line.message)
+    else:
+        logger.log(
+            level, "java worker job=%s source=%s message=%s", line.job, line.source, line.message
+        )
