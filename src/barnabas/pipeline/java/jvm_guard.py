@@ -8,6 +8,7 @@ JVM is also killed when this process is. It imports little: it only waits.
 """
 
 import ctypes
+import os
 import shutil
 import signal
 import subprocess
@@ -18,6 +19,7 @@ from typing import Final
 STOP_GRACE_S: Final = 15.0
 """The time that the JVM has to stop its tasks and to leave its group."""
 
+_STDIN: Final = 0
 _DEATH_SIGNAL: Final = 1
 """PR_SET_PDEATHSIG of prctl(2)."""
 
@@ -46,7 +48,8 @@ def _before_exec() -> None:
 
 
 def _end_with_runner(jvm: "subprocess.Popen[bytes]") -> None:
-    sys.stdin.buffer.read()
+    while os.read(_STDIN, 1):
+        pass  # the runner sends nothing
     jvm.terminate()
     try:
         jvm.wait(STOP_GRACE_S)

@@ -12,8 +12,10 @@ import attrs
 
 logger = logging.getLogger(__name__)
 
-_LINE: Final = re.compile(r"(FATAL|ERROR|WARN|INFO|DEBUG|TRACE)\|([^|]*)\|([^|]*)\|(.*)")
-_CONTEXT: Final = re.compile(r"\[([^|\]]+)")
+_LINE: Final = re.compile(
+    r"(FATAL|ERROR|WARN|INFO|DEBUG|TRACE)\|(?:\[([^|]+)\|[^\]]*\])?\s*\|([^|]*)\|(.*)"
+)
+"""The context is `[JOB|worker]`, `[JOB|task-N]` or `[JOB|task-N|offsets]`."""
 _LISTENING: Final = re.compile(r"REST server listening at (http://127\.0\.0\.1:\d+)/")
 _LEVELS: Final = {
     "FATAL": logging.ERROR,
@@ -41,14 +43,8 @@ def parse(text: str) -> WorkerLine:
     found = _LINE.fullmatch(text.rstrip())
     if found is None:
         return WorkerLine(logging.WARNING, None, "jvm", text.strip()[:_LONGEST])
-    level, context, source, message = found.groups()
-    job = _CONTEXT.match(context)
-    return WorkerLine(
-        _LEVELS.get(level, logging.DEBUG),
-        None if job is None else job[1],
-        source,
-        message.strip()[:_LONGEST],
-    )
+    level, job, source, message = found.groups()
+    return WorkerLine(_LEVELS.get(level, logging.DEBUG), job, source, message.strip()[:_LONGEST])
 
 
 def address_in(text: str) -> str | None:

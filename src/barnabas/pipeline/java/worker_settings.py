@@ -21,10 +21,12 @@ _SUFFIX: Final = "-java"
 _CLIENTS: Final = ("", "producer.", "consumer.", "admin.")
 _EXTENSION: Final = "org.apache.kafka.connect.rest.basic.auth.extension"
 _PROVIDERS: Final = "org.apache.kafka.common.config.provider"
-_ONE_WORKER: Final = {
+_DEFAULTS: Final = {
     # The tasks of a worker that was killed are not kept for it.
     "scheduled.rebalance.max.delay.ms": "0",
     "exactly.once.source.support": "enabled",
+    # A worker that is killed repeats what its sinks have written since their last commit.
+    "offset.flush.interval.ms": "10000",
 }
 
 
@@ -69,7 +71,7 @@ def worker_properties(settings: RunnerSettings, java: JavaSettings) -> dict[str,
     group = worker_group(settings)
     client = for_java(_with_certificate(settings.client_properties))
     return {
-        **_ONE_WORKER,
+        **_DEFAULTS,
         **settings.defaults.converter_properties,
         **{f"{prefix}{name}": value for prefix in _CLIENTS for name, value in client.items()},
         **java.worker_properties,

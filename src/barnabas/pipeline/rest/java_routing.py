@@ -39,13 +39,27 @@ _CONFIG: Final = ("connectors", "{connector}", "config")
 _OFFSETS: Final = ("connectors", "{connector}", "offsets")
 
 
+class WorkerService(ConnectorService):
+    """Reads the worker's topics; it does not write."""
+
+    def type_of(self, config: Properties) -> str:
+        """Return the type of a connector, also before the worker has told its plug-ins."""
+        plugin = self.plugin_of(config)
+        if plugin is not None:
+            return plugin.kind.value
+        # Only sources have producers to fence, and each sink names its topics.
+        is_source = config.get("name") in self.state.fencing
+        names_topics = any(config.get(each) for each in ("topics", "topics.regex"))
+        sink, source = PluginKind.SINK.value, PluginKind.SOURCE.value
+        return sink if names_topics and not is_source else source
+
+
 @attrs.define
 class JavaSide:
     """The worker's jobs as handlers see them."""
 
     jobs: JavaJobs
-    service: ConnectorService
-    """Reads the worker's topics; it does not write."""
+    service: WorkerService
 
     def is_job(self, name: str) -> bool:
         """True for a job of the worker."""
@@ -175,7 +189,7 @@ def _check_side(
         )
     if name in service.state.connectors and goes_to_worker:
         raise conflict(
-            f"Connector {name} runs on Spark, and its new configuration is for the worker of "
+            f"Connector {name} is the runner's own, and its new configuration is for the worker of "
             f"Java's connectors: delete {name} first"
         )
 

@@ -44,7 +44,7 @@ from barnabas.pipeline.jobs.source_topics import SourceTopics
 from barnabas.pipeline.rest.connect_api import ConnectApi, ConnectContext
 from barnabas.pipeline.rest.connector_offsets import StoredOffsets
 from barnabas.pipeline.rest.connector_service import ConnectorService, RunnerView
-from barnabas.pipeline.rest.java_routing import JavaSide
+from barnabas.pipeline.rest.java_routing import JavaSide, WorkerService
 from barnabas.pipeline.rest.job_rights import RestAccess, TopicAuthorizing
 from barnabas.pipeline.rest.request_forwarding import RequestForwarding
 from barnabas.pipeline.rest.runner_loggers import RunnerLoggers
@@ -124,9 +124,7 @@ class Runner:
         java = self._java
         if java is None:
             return None
-        service = ConnectorService(
-            java.store, java.registry, validator, self._providers, self._view
-        )
+        service = WorkerService(java.store, java.registry, validator, self._providers, self._view)
         return JavaSide(java, service)
 
     def api(self, base_url: str) -> ConnectApi:
