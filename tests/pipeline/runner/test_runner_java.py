@@ -1,0 +1,95 @@
+"""A runner with a worker of Java's connectors that cannot start: what a user reads."""
+
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from barnabas.pipeline.spark import class_archive
+from barnabas.testing import Node
+from tests.pipeline.runner.live_runner import LiveRunner, eventually, live_runner
+
+JAVA = {"connector.class": "org.example.JavaSource", "topic": "t"}
+VIEW = {"connector.class": "View", "topics": "t"}
+
+
+@pytest.fixture(scope="module")
+def bootstrap() -> Iterator[str]:
+    with Node() as node:
+        yield node.bootstrap
+
+
+@pytest.fixture(scope="module")
+def runner(bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveRunner]:
+    """A runner on a host without Java."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(class_archive, "java_command", lambda: None)
+        plugins = str(tmp_path_factory.mktemp("plugins"))
+        with live_runner(bootstrap, plugin_path=plugins, group_id="no-java") as found:
+            eventually(found.is_healthy)
+            yield found
+
+
+def refusal(answer: tuple[int, Any]) -> str:
+    status, body = answer
+    assert status == 503, body
+    return str(body["message"])
+
+
+def test_missing_java_is_named_with_the_package_to_install(runner: LiveRunner) -> None:
+    message = refusal(runner.ask("PUT", "/connectors/j/config", JAVA))
+    assert message.startswith("The worker of Java's connectors: Java is missing, which")
+    assert "install a JDK 17 or 21 (Debian: openjdk-17-jdk); next start in" in message
+
+
+def test_directory_that_is_missing_is_named(
+    bootstrap: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(class_archive, "java_command", lambda: "java")
+    monkeypatch.setattr(class_archive, "java_version", str)
+    path = tmp_path / "none"
+    with live_runner(bootstrap, plugin_path=str(path), group_id="no-directory") as found:
+        eventually(found.is_healthy)
+        message = refusal(found.ask("POST", "/connectors", {"name": "j", "config": JAVA}))
+        assert f"plugin.path={path} is not a directory: create it" in message
+
+
+def test_own_jobs_and_plugins_do_not_need_the_worker(runner: LiveRunner) -> None:
+    assert runner.ask("PUT", "/connectors/own/config", VIEW)[0] == 201
+    assert runner.ask("GET", "/connectors") == (200, ["own"])
+    status, plugins = runner.ask("GET", "/connector-plugins")
+    assert status == 200
+    assert "barnabas.ViewConnector" in [each["class"] for each in plugins]
+    assert runner.ask("DELETE", "/connectors/own")[0] == 204
+
+
+def test_validation_of_a_java_class_needs_the_worker(runner: LiveRunner) -> None:
+    path = "/connector-plugins/org.example.JavaSource/config"
+    assert "Java is missing" in refusal(runner.ask("PUT", f"{path}/validate", JAVA))
+    assert "Java is missing" in refusal(runner.ask("GET", path))
+    assert runner.ask("GET", "/connector-plugins/View/config")[0] == 200
+
+
+def test_worker_can_be_chosen_by_its_name_only(runner: LiveRunner) -> None:
+    status, body = runner.ask("PUT", "/connectors/j/config", {**VIEW, "barnabas.worker": "jvm"})
+    assert (status, body["message"]) == (
+        400,
+        "Invalid value jvm for configuration barnabas.worker: it can be java",
+    )
+
+
+def test_metrics_say_that_the_worker_does_not_run(runner: LiveRunner) -> None:
+    with urllib.request.urlopen(f"{runner.url}/metrics") as answer:
+        text = answer.read().decode()
+    assert "\nbarnabas_pipeline_java_worker_up 0.0\n" in text
+    assert "\nbarnabas_pipeline_java_worker_starts_total 0.0\n" in text
+
+
+def test_class_that_is_not_known_is_refused_without_a_plugin_path(bootstrap: str) -> None:
+    with live_runner(bootstrap, group_id="plain") as found:
+        eventually(found.is_healthy)
+        status, body = found.ask("PUT", "/connectors/j/config", JAVA)
+        assert status == 400
+        assert body["message"].startswith("Failed to find any class that implements Connector")
