@@ -9,6 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from barnabas.pipeline.java import jvm_guard
+
+FILE = jvm_guard.__file__
 GUARD = "barnabas.pipeline.java.jvm_guard"
 WAITING = "print('runs', flush=True); import signal; signal.pause()"
 STUBBORN = f"import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); {WAITING}"
@@ -18,12 +21,12 @@ TIMEOUT_S = 60
 class Guarded:
     """A guard, and the process that it guards."""
 
-    def __init__(self, directory: Path, program: str) -> None:
+    def __init__(self, directory: Path, program: str, archive: tuple[str, str] = ("", "")) -> None:
         directory.mkdir()
         (directory / "secret").write_text("secret")
         tell_pid = f"import os; print(os.getpid(), flush=True); {program}"
         self.guard = subprocess.Popen(
-            [sys.executable, "-m", GUARD, str(directory), sys.executable, "-c", tell_pid],
+            [sys.executable, "-I", FILE, str(directory), *archive, sys.executable, "-c", tell_pid],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
         )
@@ -92,7 +95,15 @@ def test_jvm_that_does_not_end_is_killed(directory: Path) -> None:
     program = [sys.executable, "-c", f"import os; print(os.getpid(), flush=True); {STUBBORN}"]
     start = f"from {GUARD} import main; import {GUARD} as g, sys; g.STOP_GRACE_S = 0.1; "
     with subprocess.Popen(
-        [sys.executable, "-c", f"{start} sys.exit(main(sys.argv[1:]))", str(directory), *program],
+        [
+            sys.executable,
+            "-c",
+            f"{start} sys.exit(main(sys.argv[1:]))",
+            str(directory),
+            "",
+            "",
+            *program,
+        ],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
     ) as guard:
@@ -107,3 +118,19 @@ def test_jvm_that_does_not_end_is_killed(directory: Path) -> None:
 def test_status_of_the_jvm_is_passed_on(directory: Path) -> None:
     with Guarded(directory, "raise SystemExit(3)").guard as guard:
         assert guard.wait(TIMEOUT_S) == 3
+
+
+def test_archive_that_the_jvm_has_written_gets_its_name(directory: Path, tmp_path: Path) -> None:
+    partial, final = tmp_path / "classes.1", tmp_path / "classes.jsa"
+    program = f"open({str(partial)!r}, 'w').write('classes')"
+    with Guarded(directory, program, (str(partial), str(final))).guard as guard:
+        assert guard.wait(TIMEOUT_S) == 0
+    assert final.read_text() == "classes"
+    assert not partial.exists()
+
+
+def test_jvm_without_an_archive_leaves_none(directory: Path, tmp_path: Path) -> None:
+    final = tmp_path / "classes.jsa"
+    with Guarded(directory, "pass", (str(tmp_path / "classes.1"), str(final))).guard as guard:
+        assert guard.wait(TIMEOUT_S) == 0
+    assert not final.exists()

@@ -68,6 +68,8 @@ class JavaJobs:
         await self.store.catch_up()
         if any(each.target is not TargetState.STOPPED for each in self.state.connectors.values()):
             self.worker.need()
+        else:
+            await self.worker.report_problem()
         await self.worker.run()
 
     async def ready(self) -> WorkerClient:

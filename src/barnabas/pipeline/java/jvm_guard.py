@@ -2,11 +2,13 @@
 
 The runner keeps a pipe to this process's standard input. At the end of the pipe this process asks
 the JVM to end, kills it when it does not, and removes the directory with its secrets. On Linux the
-JVM is also killed when this process is. It imports little: it only waits.
+JVM is also killed when this process is. An archive of classes that the JVM writes at its end gets
+its final name here. It imports little: it only waits.
 
-    python -m barnabas.pipeline.java.jvm_guard DIRECTORY java ...
+    python jvm_guard.py DIRECTORY PARTIAL_ARCHIVE FINAL_ARCHIVE java ...
 """
 
+import contextlib
 import ctypes
 import os
 import shutil
@@ -26,7 +28,7 @@ _DEATH_SIGNAL: Final = 1
 
 def main(arguments: list[str]) -> int:
     """Run the JVM; return its status, or 128 and the number of the signal that ended it."""
-    directory, *command = arguments
+    directory, partial, final, *command = arguments
     # Ctrl-C and a service manager's SIGTERM are for the runner.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
@@ -37,7 +39,15 @@ def main(arguments: list[str]) -> int:
         status = jvm.wait()
     finally:
         shutil.rmtree(directory, ignore_errors=True)
+        if partial:
+            _keep(partial, final)
     return status if status >= 0 else 128 - status
+
+
+def _keep(partial: str, final: str) -> None:
+    """Publish an archive; a JVM that was killed has written none."""
+    with contextlib.suppress(OSError):
+        os.replace(partial, final)
 
 
 def _before_exec() -> None:

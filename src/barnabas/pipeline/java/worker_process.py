@@ -24,7 +24,8 @@ from barnabas.pipeline.spark.session import cache_directory
 
 logger = logging.getLogger(__name__)
 
-_GUARD: Final = "barnabas.pipeline.java.jvm_guard"
+_GUARD: Final = (sys.executable, "-I", jvm_guard.__file__)
+"""Runs the file, not the module: a runner that was submitted to a cluster has its own path."""
 _MAIN: Final = "org.apache.kafka.connect.cli.ConnectDistributed"
 _LOG_SETTINGS: Final = Path(__file__).with_name("log4j2.properties").as_uri()
 _JVM_OPTIONS: Final = ("-XX:+UseSerialGC", "-Xlog:disable", "-Xlog:all=error:stderr")
@@ -74,6 +75,13 @@ class WorkerProcess:
         """Return when the worker has become ready or has a problem."""
         await self._changed.wait()
 
+    async def report_problem(self) -> None:
+        """Log why the worker could not start if it were needed now."""
+        try:
+            await trio.to_thread.run_sync(self._check)
+        except WorkerStartError as error:
+            logger.error("java worker cannot start reason=%s", error)
+
     async def run(self) -> None:
         """Keep the worker running, once it is needed, until cancelled."""
         await self._needed.wait()
@@ -97,7 +105,7 @@ class WorkerProcess:
     async def _run_once(self) -> str:
         """Run the worker until it ends; return why it ended or could not start."""
         try:
-            self._check()
+            await trio.to_thread.run_sync(self._check)
             jars = await trio.to_thread.run_sync(worker_jars.find_or_fetch, self._cache)
             archive = await trio.to_thread.run_sync(class_archive.choose, self._cache, jars)
             status = await self._run_jvm(jars.class_path, archive)
@@ -105,8 +113,6 @@ class WorkerProcess:
             return str(error)
         finally:
             self.client = None
-        if archive.new is not None:
-            archive.new.keep()
         return f"the JVM of the worker ended with status {status}"
 
     def _check(self) -> None:
@@ -152,7 +158,7 @@ class WorkerProcess:
             # Its own process group: Ctrl-C is for the runner, which then ends its children.
             process = await trio.lowlevel.open_process(
                 [
-                    *(sys.executable, "-m", _GUARD, str(directory)),
+                    *(*_GUARD, str(directory), *_archive_files(archive)),
                     *(class_archive.java_command() or "java", *_JVM_OPTIONS, *archive.options),
                     f"-Dlog4j2.configurationFile={_LOG_SETTINGS}",
                     f"-Djava.security.auth.login.config={files.login}",
@@ -179,6 +185,13 @@ class WorkerProcess:
             return
         logger.error("java worker did not start in time timeout_s=%g", _START_TIMEOUT_S)
         await run.request_end()
+
+
+def _archive_files(archive: class_archive.Choice) -> tuple[str, str]:
+    """Return the names of an archive that the JVM writes at its end, empty without one."""
+    if archive.new is None:
+        return "", ""
+    return str(archive.new.partial), str(archive.new.final)
 
 
 async def _wait_healthy(client: WorkerClient) -> None:

@@ -27,6 +27,8 @@ _DEFAULTS: Final = {
     "exactly.once.source.support": "enabled",
     # A worker that is killed repeats what its sinks have written since their last commit.
     "offset.flush.interval.ms": "10000",
+    # The group of a sink waits this long for the consumers of a worker that was killed.
+    "consumer.session.timeout.ms": "10000",
 }
 
 
