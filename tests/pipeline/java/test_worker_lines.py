@@ -33,13 +33,12 @@ def test_address_is_that_of_the_loopback_interface() -> None:
     assert worker_lines.address_in(line.replace("127.0.0.1", "10.0.0.1")) is None
 
 
-def test_lines_of_jobs_and_warnings_are_logged_and_dumps_are_not(
+def test_lines_of_jobs_and_warnings_are_logged(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.INFO)
     for text in (
         "INFO||KafkaProducer|started",
-        "INFO|[orders|task-0] |ConsumerConfig|ConsumerConfig values:  a = b",
         "INFO|[orders|task-0] |Worker|Creating task",
         "WARN||Plugins|slow",
     ):

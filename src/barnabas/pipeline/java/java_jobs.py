@@ -6,7 +6,7 @@ worker does not run, the active runner writes the state UNASSIGNED there, as Con
 
 import logging
 from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import attrs
 import trio
@@ -105,7 +105,7 @@ class JavaJobs:
             if answer.is_success:
                 return answer
             if not answer.is_passing or trio.current_time() > deadline:
-                raise ConnectRestError(answer.status, _message_of(answer))
+                raise ConnectRestError(answer.status, answer.message)
             await trio.sleep(_RETRY_S)
 
     async def _on_ready(self, client: WorkerClient) -> None:
@@ -115,7 +115,8 @@ class JavaJobs:
         except WorkerUnreachableError as error:
             logger.warning("cannot list the java worker's plug-ins error=%s", error)
             return
-        self.plugins = list(answer.body) if isinstance(answer.body, list) else []
+        body = answer.body
+        self.plugins = cast(list[dict[str, Any]], body) if isinstance(body, list) else []
         found = list(_plugins(self.plugins))
         self.registry = PluginRegistry(found)
         known = {(each.kind, each.class_name) for each in self._own.plugins()}
@@ -150,9 +151,3 @@ def _plugins(found: list[dict[str, Any]]) -> Iterator[Plugin]:
         if kind in _KINDS and (kind, name) not in seen:
             seen.add((kind, name))
             yield Plugin(_KINDS[kind], name, "", str(each.get("version")))
-
-
-def _message_of(answer: WorkerAnswer) -> str:
-    if isinstance(answer.body, dict) and "message" in answer.body:
-        return str(answer.body["message"])
-    return f"The worker of Java's connectors answered {answer.status}"

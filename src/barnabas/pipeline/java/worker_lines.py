@@ -23,8 +23,6 @@ _LEVELS: Final = {
     "WARN": logging.WARNING,
     "INFO": logging.INFO,
 }
-_NOISE: Final = re.compile(r" values: |These configurations '.*' were supplied")
-"""Dumps of configurations, and the properties that one of many clients does not use."""
 _LONGEST: Final = 4000
 
 
@@ -57,7 +55,7 @@ def relay(text: str) -> None:
     """Log a line of the worker."""
     line = parse(text)
     level = line.level
-    if level <= logging.INFO and (line.job is None or _NOISE.search(line.message)):
+    if level <= logging.INFO and line.job is None:
         level = logging.DEBUG
     if line.job is None:
         logger.log(level, "java worker source=%s message=%s", line.source, line.message)

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import attrs
 
@@ -34,11 +34,16 @@ class WorkerAnswer:
         return self.status < 300
 
     @property
+    def message(self) -> str:
+        """The message of a refusal."""
+        if isinstance(self.body, dict):
+            return str(cast(dict[str, Any], self.body).get("message"))
+        return f"The worker of Java's connectors answered {self.status}"
+
+    @property
     def is_passing(self) -> bool:
         """True for a refusal of the moment: the worker's group agrees on who does what."""
-        if self.status not in (_CONFLICT, _ERROR) or not isinstance(self.body, dict):
-            return False
-        return _PASSING.search(str(self.body.get("message"))) is not None
+        return self.status in (_CONFLICT, _ERROR) and _PASSING.search(self.message) is not None
 
 
 @attrs.frozen

@@ -115,11 +115,11 @@ async def _pass_on(call: ConnectCall, java: JavaSide, route: ConnectRoute) -> An
 
 
 async def _list(call: ConnectCall, java: JavaSide) -> Answer:
-    own = await list_connectors(call)
-    theirs = await list_connectors(_of_worker(call, java))
-    if isinstance(own.body, list):
-        return Answer(OK, sorted({*own.body, *theirs.body}))
-    return Answer(OK, dict(sorted({**theirs.body, **own.body}.items())))
+    own: Any = (await list_connectors(call)).body
+    theirs: Any = (await list_connectors(_of_worker(call, java))).body
+    if call.texts("expand"):
+        return Answer(OK, dict(sorted({**theirs, **own}.items())))
+    return Answer(OK, sorted([*theirs, *own]))
 
 
 async def _progress(call: ConnectCall, java: JavaSide) -> Answer:
