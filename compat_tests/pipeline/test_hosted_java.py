@@ -177,7 +177,7 @@ def test_jobs_of_java_and_of_the_runner_are_one_list(
     ]
     assert "state: RUNNING" in job_command(runner, "describe", "b-sink")
     assert "WorkerSinkTask" in job_command(runner, "logs", "b-sink")
-    # Names are unique over both, a secret is shown to nobody, and a mask keeps it.
+    # Names are unique over both. Secrets are masked, and a mask keeps the secret.
     assert ask(runner, "POST", "/connectors", {"name": "a-source", "config": view})[0] == 409
     assert ask(runner, "POST", "/connectors", {"name": "c-view", "config": source})[0] == 409
     assert ask(runner, "PUT", "/connectors/a-source/config", view)[0] == 409

@@ -46,7 +46,7 @@ def test_worker_has_its_own_group_and_topics_and_the_offsets_of_the_runner() -> 
     assert {found[f"{each}bootstrap.servers"] for each in CLIENTS} == {"kafka-1:9092"}
 
 
-def test_worker_listens_on_the_loopback_interface_whatever_the_file_says() -> None:
+def test_worker_listens_on_the_loopback_interface_regardless_of_the_file() -> None:
     found = properties(
         loaded(listeners="http://0.0.0.0:8083", admin_listeners="http://0.0.0.0:9", rest_port="1")
     )

@@ -4,8 +4,8 @@ What lives here: the worker's jars and settings, its process, and its jobs as th
 What may not: HTTP requests of clients, which are `rest`'s.
 
 The active runner runs the worker, on an address of the loopback interface that asks for a password
-which only the runner knows. The worker is a cluster of Java's Connect with a group of its own: it
-keeps configurations and states in topics beside the runner's, and positions in the runner's. Each
+which only the runner knows. The worker is a cluster of Java's Connect with its own group. It has
+topics for configurations and states beside the runner's, and keeps positions in the runner's. Each
 runner replays these topics, so that it answers reads without the worker; changes go to the worker.
 
     java_jobs         the worker's jobs, plug-ins and requests

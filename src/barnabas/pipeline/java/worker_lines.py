@@ -46,7 +46,7 @@ def parse(text: str) -> WorkerLine:
 
 
 def address_in(text: str) -> str | None:
-    """Return the URL of the worker's REST API, if the line tells it."""
+    """Return the URL of the worker's REST API, if the line has it."""
     found = _LISTENING.search(text)
     return None if found is None else found[1]
 

@@ -175,7 +175,7 @@ class WorkerProcess:
         return _Run(process, password)
 
     async def _announce(self, run: "_Run") -> None:
-        """Tell that the worker answers, or end one that never does."""
+        """Report that the worker answers, or end one that does not."""
         with trio.move_on_after(_START_TIMEOUT_S):
             client = WorkerClient(await run.address(), run.password)
             await _wait_healthy(client)
@@ -212,7 +212,7 @@ class _Run:
     _told: trio.Event = attrs.field(factory=trio.Event)
 
     async def address(self) -> str:
-        """Return the URL of the worker, once it has told it."""
+        """Return the URL of the worker, once it is known."""
         await self._told.wait()
         return self._url or ""
 

@@ -43,7 +43,7 @@ _NOT_OF_JAVA: Final = (
     "admin.listeners",
     "config.providers",
 )
-"""What the runner has a meaning of its own for, or gives to Java's worker in another form."""
+"""What the runner uses itself, or gives to Java's worker in another form."""
 _CONVERTERS: Final = {
     "key.converter": "org.apache.kafka.connect.json.JsonConverter",
     "value.converter": "org.apache.kafka.connect.json.JsonConverter",

@@ -3,7 +3,7 @@
 A configuration goes to the worker when the runner has no class of its name, or when it says
 `barnabas.worker=java`. Reads of the worker's jobs are answered from its topics with the handlers of
 all jobs; changes, positions, validation and the descriptions of plug-ins are the worker's answers.
-The rights of the caller are checked before the worker is asked.
+The rights of the caller are checked first.
 """
 
 from collections.abc import Awaitable, Callable
@@ -43,7 +43,7 @@ class WorkerService(ConnectorService):
     """Reads the worker's topics; it does not write."""
 
     def type_of(self, config: Properties) -> str:
-        """Return the type of a connector, also before the worker has told its plug-ins."""
+        """Return the type of a connector, also before its plug-in is known."""
         plugin = self.plugin_of(config)
         if plugin is not None:
             return plugin.kind.value
