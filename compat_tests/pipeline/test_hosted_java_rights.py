@@ -1,4 +1,4 @@
-"""The worker of Java's connectors on a secured node: its login, secrets, and callers' rights."""
+"""The worker of Java's connectors beside a runner that restarts jobs, on a secured node."""
 
 import base64
 import os
@@ -168,3 +168,20 @@ def test_requests_past_the_runner_are_refused_by_the_worker(runner: LiveRunner) 
         with pytest.raises(HTTPError) as caught:
             urlopen(f"http://{worker}{path}")
         assert caught.value.code == 401
+
+
+def test_failed_task_is_restarted_when_its_cause_has_passed(
+    runner: LiveRunner, directory: Path
+) -> None:
+    output = directory / "later" / "out.txt"
+    given = {**config("Sink", directory, topics="lines"), "file": str(output)}
+    assert ask(runner, "admin", "PUT", "/connectors/fails/config", given)[0] == 201
+
+    def state() -> str:
+        status, found = ask(runner, "admin", "GET", "/connectors/fails/status")
+        return found["tasks"][0]["state"] if status == 200 and found["tasks"] else ""
+
+    eventually(lambda: state() == "FAILED", state)
+    output.parent.mkdir()
+    eventually(lambda: state() == "RUNNING", state)
+    eventually(lambda: output.exists() and output.read_text() == "one\ntwo\n")

@@ -9,6 +9,7 @@ topics for configurations and states beside the runner's, and keeps positions in
 runner replays these topics, so that it answers reads without the worker; changes go to the worker.
 
     java_jobs         the worker's jobs, plug-ins and requests
+    failed_jobs       when to restart failed jobs (sans-I/O)
     worker_process    starts the JVM, watches it, starts it again after a delay
     jvm_guard         the process between runner and JVM, which ends the JVM with the runner
     worker_settings   the files that the worker reads, its secrets among them

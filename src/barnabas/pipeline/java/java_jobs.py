@@ -7,6 +7,7 @@ worker does not run, the active runner writes the state UNASSIGNED there, as Con
 import logging
 from collections.abc import Iterator, Sequence
 from typing import Any, Final, cast
+from urllib.parse import quote
 
 import attrs
 import trio
@@ -14,6 +15,7 @@ import trio
 from barnabas.client import ClientError, KafkaClient
 from barnabas.pipeline.connect.plugin_registry import Plugin, PluginKind, PluginRegistry
 from barnabas.pipeline.connect.rest_errors import ConnectRestError
+from barnabas.pipeline.java.failed_jobs import FailedJobs
 from barnabas.pipeline.java.worker_process import WorkerProcess
 from barnabas.pipeline.java.worker_requests import (
     WorkerAnswer,
@@ -32,6 +34,7 @@ logger = logging.getLogger(__name__)
 
 _WAIT_S: Final = 90.0
 _RETRY_S: Final = 0.5
+_LOOK_S: Final = 1.0
 _UNAVAILABLE: Final = 503
 _PLUGINS: Final = "/connector-plugins"
 _HELD: Final = (JobState.RUNNING.value, JobState.RESTARTING.value)
@@ -57,6 +60,7 @@ class JavaJobs:
         self.changing = trio.Lock()
         """Held while a job is created: names are unique over the runner's jobs and these."""
         self._own = own
+        self._policy = settings.restarts
 
     @property
     def state(self) -> StoreState:
@@ -70,7 +74,37 @@ class JavaJobs:
             self.worker.need()
         else:
             await self.worker.report_problem()
-        await self.worker.run()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._restart_failed)
+            await self.worker.run()
+
+    async def _restart_failed(self) -> None:
+        """Restart failed jobs after their delays, while the worker runs."""
+        failed = FailedJobs(self._policy)
+        while True:
+            await trio.sleep(_LOOK_S)
+            if self.worker.client is None:
+                continue
+            names = {
+                each.connector
+                for each in self._statuses()
+                if each.state == JobState.FAILED.value and self._is_started(each.connector)
+            }
+            for name in failed.due(names, trio.current_time()):
+                await self._restart(name)
+
+    def _is_started(self, name: str) -> bool:
+        entry = self.state.connectors.get(name)
+        return entry is not None and entry.target is TargetState.STARTED
+
+    async def _restart(self, name: str) -> None:
+        query = [("includeTasks", "true"), ("onlyFailed", "true")]
+        try:
+            await self.ask("POST", f"/connectors/{quote(name, safe='')}/restart", query)
+        except ConnectRestError as error:
+            logger.warning("java job does not restart job=%s error=%s", name, error)
+        else:
+            logger.info("restarted failed java job job=%s", name)
 
     async def ready(self) -> WorkerClient:
         """Return what sends requests to the worker, started for it if necessary.
