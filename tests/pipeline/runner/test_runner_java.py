@@ -6,6 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
 
 from barnabas.pipeline.spark import class_archive
 from barnabas.testing import Node
@@ -29,7 +32,17 @@ def runner(bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator
         plugins = str(tmp_path_factory.mktemp("plugins"))
         with live_runner(bootstrap, plugin_path=plugins, group_id="no-java") as found:
             eventually(found.is_healthy)
+            # A write opens the producer of configurations, which is not a test's own client.
+            level = {"level": "INFO"}
+            assert found.ask("PUT", "/admin/loggers/x?scope=cluster", level)[0] == 204
             yield found
+
+
+@pytest.fixture
+def java(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A host with Java, which need not run."""
+    monkeypatch.setattr(class_archive, "java_command", lambda: "java")
+    monkeypatch.setattr(class_archive, "java_version", str)
 
 
 def refusal(answer: tuple[int, Any]) -> str:
@@ -44,11 +57,8 @@ def test_missing_java_is_named_with_the_package_to_install(runner: LiveRunner) -
     assert "install a JDK 17 or 21 (Debian: openjdk-17-jdk); next start in" in message
 
 
-def test_directory_that_is_missing_is_named(
-    bootstrap: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(class_archive, "java_command", lambda: "java")
-    monkeypatch.setattr(class_archive, "java_version", str)
+@pytest.mark.usefixtures("java")
+def test_directory_that_is_missing_is_named(bootstrap: str, tmp_path: Path) -> None:
     path = tmp_path / "none"
     with live_runner(bootstrap, plugin_path=str(path), group_id="no-directory") as found:
         eventually(found.is_healthy)
@@ -93,3 +103,68 @@ def test_class_that_is_not_known_is_refused_without_a_plugin_path(bootstrap: str
         status, body = found.ask("PUT", "/connectors/j/config", JAVA)
         assert status == 400
         assert body["message"].startswith("Failed to find any class that implements Connector")
+
+
+@pytest.mark.usefixtures("java")
+def test_runner_on_standby_has_the_active_one_answer(bootstrap: str, tmp_path: Path) -> None:
+    """The refusals name the directory of the runner that answered."""
+    first, second = ({"plugin.path": str(tmp_path / name)} for name in ("first", "second"))
+    with live_runner(bootstrap, group_id="two", more=first) as active:
+        eventually(active.is_healthy)
+        with live_runner(bootstrap, group_id="two", more=second) as standby:
+            eventually(standby.is_healthy)
+            for method, path in (
+                ("PUT", "/connectors/j/config"),
+                ("PUT", "/connector-plugins/org.example.JavaSource/config/validate"),
+            ):
+                message = refusal(standby.ask(method, path, JAVA))
+                assert f"plugin.path={tmp_path}/first is not" in message
+            status, plugins = standby.ask("GET", "/connector-plugins")
+            assert status == 200
+            assert "barnabas.ViewConnector" in [each["class"] for each in plugins]
+
+
+@pytest.mark.usefixtures("java")
+def test_stored_job_of_java_is_read_while_the_worker_cannot_start(
+    bootstrap: str, tmp_path: Path
+) -> None:
+    """It was created on another host; its states were written by the worker there."""
+    records = [
+        (b"connector-j", b'{"properties":{"connector.class":"x.J","name":"j","a.password":"p"}}'),
+        (b"task-j-0", b'{"properties":{"task.class":"x.T"}}'),
+        (b"commit-j", b'{"tasks":1}'),
+    ]
+    state = b'{"state":"RUNNING","trace":null,"worker_id":"w","generation":1,"version":"7"}'
+    statuses = [(b"status-connector-j", state), (b"status-task-j-0", state)]
+    write(bootstrap, "stored-configs-java", records)
+    write(bootstrap, "stored-status-java", statuses)
+    topics = {
+        "config.storage.topic": "stored-configs",
+        "status.storage.topic": "stored-status",
+        "plugin.path": str(tmp_path / "none"),
+    }
+    with live_runner(bootstrap, group_id="stored", more=topics) as found:
+        eventually(found.is_healthy)
+        found.wait_states("j", "UNASSIGNED", "UNASSIGNED")
+        status, body = found.ask("GET", "/connectors/j/status")
+        assert (status, body["type"]) == (200, "source")
+        assert "does not run: plugin.path=" in body["tasks"][0]["trace"]
+        assert found.ask("GET", "/connectors/j/config")[1]["a.password"] == "[hidden]"
+        assert found.ask("GET", "/connectors/j/tasks")[1][0]["config"] == {"task.class": "x.T"}
+        assert found.ask("GET", "/connectors") == (200, ["j"])
+        assert list(found.ask("GET", "/connectors?expand=info")[1]) == ["j"]
+        assert found.ask("GET", "/progress")[1]["j"]["records"] == 0
+        assert found.ask("POST", "/connectors", {"name": "j", "config": VIEW})[0] == 409
+        assert found.ask("PUT", "/connectors/j/config", VIEW)[0] == 409
+        refusal(found.ask("PUT", "/connectors/j/pause"))
+
+
+def write(bootstrap: str, topic: str, records: list[tuple[bytes, bytes]]) -> None:
+    """Write records to a compacted topic with one partition."""
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    config = {"cleanup.policy": "compact"}
+    admin.create_topics([NewTopic(topic, 1, 1, config=config)])[topic].result(60)
+    producer = Producer({"bootstrap.servers": bootstrap})
+    for key, value in records:
+        producer.produce(topic, value, key)
+    assert producer.flush(60) == 0
