@@ -47,3 +47,17 @@ def test_lines_of_jobs_and_warnings_are_logged(
         "java worker job=orders source=Worker message=Creating task",
         "java worker source=Plugins message=slow",
     ]
+
+
+def test_fatal_line_has_its_last_cause() -> None:
+    errors = "org.apache.kafka.common.errors"
+    line = (
+        "ERROR||DistributedHerder|Uncaught exception in herder work thread, exiting:  "
+        "org.apache.kafka.connect.errors.ConnectException: no group  at org.apache.A.b(A.java:7)  "
+        f"Caused by: {errors}.GroupAuthorizationException: Not authorized: g  at c.D.e(D.java:8)"
+    )
+    assert worker_lines.fatal_cause(line) == "GroupAuthorizationException: Not authorized: g"
+    assert worker_lines.fatal_cause("ERROR||Connect|Stopping due to error") == (
+        "Stopping due to error"
+    )
+    assert worker_lines.fatal_cause("ERROR||Worker|x.Exception: no") is None

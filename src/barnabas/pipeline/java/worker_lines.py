@@ -23,6 +23,9 @@ _LEVELS: Final = {
     "WARN": logging.WARNING,
     "INFO": logging.INFO,
 }
+_FATAL: Final = re.compile(r"herder work thread, exiting|Stopping due to error")
+"""After such a line the worker ends, which may take it a minute."""
+_CAUSE: Final = re.compile(r"([\w.$]+(?:Exception|Error): .*?)(?= +at [\w.$/]+\(| Caused by: |$)")
 _LONGEST: Final = 4000
 
 
@@ -49,6 +52,15 @@ def address_in(text: str) -> str | None:
     """Return the URL of the worker's REST API, if the line has it."""
     found = _LISTENING.search(text)
     return None if found is None else found[1]
+
+
+def fatal_cause(text: str) -> str | None:
+    """Return why the worker is going to end, if the line says that it is."""
+    if _FATAL.search(text) is None:
+        return None
+    line = parse(text)
+    causes = _CAUSE.findall(line.message)
+    return str(causes[-1]).rpartition("errors.")[2] if causes else line.message
 
 
 def relay(text: str) -> None:

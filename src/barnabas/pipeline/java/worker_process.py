@@ -57,7 +57,7 @@ class WorkerProcess:
         self.client: WorkerClient | None = None
         """Sends requests to the worker, None while it does not run."""
         self.problem: str | None = None
-        """Why the worker does not run, None while it runs or is not needed."""
+        """Why the worker does not run, None while it runs, starts or is not needed."""
         self.starts = 0
         self._settings = settings
         self._java = java
@@ -106,14 +106,15 @@ class WorkerProcess:
         """Run the worker until it ends; return why it ended or could not start."""
         try:
             await trio.to_thread.run_sync(self._check)
-            jars = await trio.to_thread.run_sync(worker_jars.find_or_fetch, self._cache)
+            jars = await trio.to_thread.run_sync(
+                worker_jars.find_or_fetch, self._cache, abandon_on_cancel=True
+            )
             archive = await trio.to_thread.run_sync(class_archive.choose, self._cache, jars)
-            status = await self._run_jvm(jars.class_path, archive)
+            return await self._run_jvm(jars.class_path, archive)
         except (WorkerStartError, JarsUnavailableError, ConfigError, OSError) as error:
             return str(error)
         finally:
             self.client = None
-        return f"the JVM of the worker ended with status {status}"
 
     def _check(self) -> None:
         """Raise WorkerStartError for what a user has to mend."""
@@ -134,21 +135,23 @@ class WorkerProcess:
                     "for each plug-in, or correct plugin.path"
                 )
 
-    async def _run_jvm(self, class_path: str, archive: class_archive.Choice) -> int:
-        """Run the JVM until it ends; return its status."""
+    async def _run_jvm(self, class_path: str, archive: class_archive.Choice) -> str:
+        """Run the JVM until it ends; return why it ended."""
         run = await self._start_jvm(class_path, archive)
         self.starts += 1
+        self.problem = None  # requests wait for the outcome
         logger.info("java worker started pid=%d", run.process.pid)
         try:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(run.read_lines)
                 nursery.start_soon(self._announce, run)
+                nursery.start_soon(run.end_when_failed)
                 status = await run.process.wait()
                 nursery.cancel_scope.cancel()
         finally:
             with trio.CancelScope(shield=True):
                 await run.stop()
-        return status
+        return run.cause or f"the JVM of the worker ended with status {status}"
 
     async def _start_jvm(self, class_path: str, archive: class_archive.Choice) -> "_Run":
         directory = Path(tempfile.mkdtemp(prefix="barnabas-java-"))  # its mode is 0700
@@ -210,6 +213,9 @@ class _Run:
     password: str = attrs.field(repr=False)
     _url: str | None = None
     _told: trio.Event = attrs.field(factory=trio.Event)
+    _failed: trio.Event = attrs.field(factory=trio.Event)
+    cause: str | None = None
+    """Why the worker has given up, None while it has not."""
 
     async def address(self) -> str:
         """Return the URL of the worker, once it is known."""
@@ -231,8 +237,17 @@ class _Run:
         if url is not None:
             self._url = url
             self._told.set()
+        cause = worker_lines.fatal_cause(line)
+        if cause is not None and self.cause is None:
+            self.cause = f"the worker has given up: {cause}"
+            self._failed.set()
         if line.strip():
             worker_lines.relay(line)
+
+    async def end_when_failed(self) -> None:
+        """End the JVM of a worker that has given up."""
+        await self._failed.wait()
+        await self.request_end()
 
     async def request_end(self) -> None:
         """Have the guard end the JVM."""
