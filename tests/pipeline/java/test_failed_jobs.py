@@ -42,7 +42,7 @@ def test_healthy_job_begins_with_the_first_delay_again() -> None:
     assert jobs.due({"a"}, 201) == ["a"]
 
 
-def test_job_that_a_person_restarts_is_left_alone() -> None:
+def test_job_that_a_person_restarts_is_not_restarted_again() -> None:
     jobs = FailedJobs(RestartPolicy(first_delay_s=10))
     jobs.due({"a", "b"}, 0)
     assert jobs.due({"b"}, 5) == []

@@ -227,10 +227,11 @@ class _Run:
         stream, rest = self.process.stdout, b""
         if stream is None:
             return
-        while piece := await stream.receive_some():
-            *lines, rest = (rest + piece).split(b"\n")
-            for line in lines:
-                self._take_in(line.decode(errors="replace"))
+        with suppress(trio.ClosedResourceError, trio.BrokenResourceError):
+            while piece := await stream.receive_some():
+                *lines, rest = (rest + piece).split(b"\n")
+                for line in lines:
+                    self._take_in(line.decode(errors="replace"))
 
     def _take_in(self, line: str) -> None:
         url = worker_lines.address_in(line)
@@ -259,7 +260,7 @@ class _Run:
         await self.request_end()
         with trio.move_on_after(jvm_guard.STOP_GRACE_S + _EXIT_MARGIN_S):
             async with trio.open_nursery() as nursery:
-                nursery.start_soon(self._drain)
+                nursery.start_soon(self.read_lines)
                 await self.process.wait()
                 nursery.cancel_scope.cancel()
         if self.process.returncode is None:
@@ -267,7 +268,3 @@ class _Run:
             await self.process.wait()
         if self.process.stdout is not None:
             await self.process.stdout.aclose()
-
-    async def _drain(self) -> None:
-        with suppress(trio.ClosedResourceError, trio.BrokenResourceError):
-            await self.read_lines()

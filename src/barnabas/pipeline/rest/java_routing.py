@@ -23,19 +23,21 @@ from barnabas.pipeline.connect.rest_errors import (
     NotActiveError,
     bad_request,
     conflict,
+    not_found,
 )
 from barnabas.pipeline.connect.secret_masking import unmasked
 from barnabas.pipeline.java.java_jobs import JavaJobs
 from barnabas.pipeline.rest.connect_calls import OK, ROUTES, Answer, ConnectCall, ConnectRoute
 from barnabas.pipeline.rest.connector_handlers import list_connectors
 from barnabas.pipeline.rest.connector_service import ConnectorService, Properties
-from barnabas.pipeline.rest.runner_handlers import KIND_ORDER, list_plugins, progress_of_all
+from barnabas.pipeline.rest.runner_handlers import KIND_ORDER, list_plugins
 
 WORKER: Final = "barnabas.worker"
 """The property that chooses who runs a job whose class the runner has, too."""
 _JAVA: Final = "java"
 _CLASS: Final = "connector.class"
 _CONFIG: Final = ("connectors", "{connector}", "config")
+_PROGRESS: Final = ("connectors", "{connector}", "progress")
 _OFFSETS: Final = ("connectors", "{connector}", "offsets")
 
 
@@ -89,6 +91,8 @@ async def java_answer(call: ConnectCall, route: ConnectRoute) -> Answer | None:
     name = call.places.get("connector")
     if name is None or not java.is_job(name):
         return None
+    if route.segments == _PROGRESS:
+        raise not_found(f"{name} runs on the worker of Java's connectors, which has no figures")
     if route.method == "GET" and route.segments != _OFFSETS:
         return await route.handler(_of_worker(call, java))
     if (route.method, route.segments) == ("PATCH", _CONFIG):
@@ -120,12 +124,6 @@ async def _list(call: ConnectCall, java: JavaSide) -> Answer:
     if call.texts("expand"):
         return Answer(OK, dict(sorted({**theirs, **own}.items())))
     return Answer(OK, sorted([*theirs, *own]))
-
-
-async def _progress(call: ConnectCall, java: JavaSide) -> Answer:
-    theirs = await progress_of_all(_of_worker(call, java))
-    own = await progress_of_all(call)
-    return Answer(OK, {**theirs.body, **own.body})
 
 
 async def _create(call: ConnectCall, java: JavaSide) -> Answer | None:
@@ -290,7 +288,6 @@ _Merged = Callable[[ConnectCall, JavaSide], Awaitable[Answer | None]]
 _PLUGIN: Final = ("connector-plugins", "{plugin}", "config")
 _MERGED: Final[dict[tuple[str, tuple[str, ...]], _Merged]] = {
     ("GET", ("connectors",)): _list,
-    ("GET", ("progress",)): _progress,
     ("POST", ("connectors",)): _create,
     ("PUT", _CONFIG): _put,
     ("GET", ("connector-plugins",)): _list_plugins,
