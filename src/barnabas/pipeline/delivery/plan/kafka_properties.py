@@ -106,17 +106,22 @@ def _count(properties: Mapping[str, str], name: str) -> int:
 
 def for_spark(properties: Mapping[str, str]) -> dict[str, str]:
     """Return the options of Spark's Kafka source (`kafka.*`, Java's names). Raises ConfigError."""
+    found = for_java(properties)
+    # Spark sets these three itself and refuses them as options.
+    for name in ("auto.offset.reset", "group.id", "enable.auto.commit"):
+        found.pop(name, None)
+    return {f"kafka.{name}": value for name, value in found.items()}
+
+
+def for_java(properties: Mapping[str, str]) -> dict[str, str]:
+    """Return the properties under the names of Java's clients. Raises ConfigError."""
     config = ClientConfig.from_properties(properties)
     found = {
         name: value
         for name, value in properties.items()
         if not name.startswith(_SECURITY) and name not in _SERIALIZERS
     }
-    found |= _protocol(config) | _java_sasl(config.sasl) | _java_tls(config.tls)
-    # Spark sets these three itself and refuses them as options.
-    for name in ("auto.offset.reset", "group.id", "enable.auto.commit"):
-        found.pop(name, None)
-    return {f"kafka.{name}": value for name, value in found.items()}
+    return found | _protocol(config) | _java_sasl(config.sasl) | _java_tls(config.tls)
 
 
 def _protocol(config: ClientConfig) -> dict[str, str]:
