@@ -134,6 +134,11 @@ def _protocol(config: ClientConfig) -> dict[str, str]:
 def _rdkafka_sasl(sasl: SaslSettings | None) -> dict[str, str]:
     if sasl is None:
         return {}
+    if sasl.is_token:
+        raise ConfigError(
+            "sasl.jaas.config has tokenauth=true: librdkafka cannot authenticate with a delegation "
+            "token; use a password here, or Java's clients"
+        )
     return {
         "sasl.mechanism": sasl.mechanism,
         "sasl.username": sasl.username,
@@ -146,6 +151,8 @@ def _java_sasl(sasl: SaslSettings | None) -> dict[str, str]:
         return {}
     module = _LOGIN_MODULES[sasl.mechanism]
     options = f"username={_quoted(sasl.username)} password={_quoted(sasl.password)}"
+    if sasl.is_token:
+        options += ' tokenauth="true"'
     return {
         "sasl.mechanism": sasl.mechanism,
         "sasl.jaas.config": f"{module} required {options};",
