@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from barnabas.pipeline.connect.connector_validation import ConnectorValidator
-from barnabas.pipeline.connect.connectors.jdbc_sink import JdbcSinkConnector, JdbcSinkTask
+from barnabas.pipeline.connect.connectors.database_access import DatabaseSettings, connect
+from barnabas.pipeline.connect.connectors.jdbc_sink import JdbcSinkConnector
+from barnabas.pipeline.connect.connectors.jdbc_sink_task import JdbcSinkTask
 from barnabas.pipeline.connect.connectors.jdbc_source import JdbcSourceConnector, JdbcSourceTask
-from barnabas.pipeline.connect.connectors.sqlite_database import SqliteDatabase
 from barnabas.pipeline.connect.plugin_api import CommittedPosition, SinkTask, SourceTask
 from barnabas.pipeline.connect.plugin_registry import plugin_registry
 from barnabas.pipeline.data import connect_schema as s
@@ -162,7 +163,7 @@ def test_jdbc_source_column_that_is_missing_is_refused_for_good(
 
 def test_jdbc_source_full_disk_is_retriable(url: str):
     run(url, "CREATE TABLE t (x)")
-    database = SqliteDatabase(url.removeprefix("jdbc:sqlite:"))
+    database = connect(DatabaseSettings(url))
     database.execute("PRAGMA max_page_count = 2")
     with pytest.raises(RetriableError, match="full"):
         database.execute("INSERT INTO t VALUES (zeroblob(100000))")

@@ -8,14 +8,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import attrs
+from sqlalchemy import ClauseElement, and_, or_, select
 
-from barnabas.pipeline.connect.connectors.database_access import (
-    Column,
-    Database,
-    Moment,
-    TableName,
-    listed,
-)
+from barnabas.pipeline.connect.connectors.database_access import TableName, listed
+from barnabas.pipeline.connect.connectors.sql_database import Database, Moment, ResultColumn
+from barnabas.pipeline.connect.connectors.sql_statements import Expression, marked
 from barnabas.pipeline.data.connect_errors import ConnectError
 
 _NANOS_PER_MS: Final = 1_000_000
@@ -68,9 +65,8 @@ class RowQuery:
     The timestamp of a row comes after its columns.
     """
 
-    columns: Sequence[Column]
-    statement: str
-    parameters: tuple[Any, ...]
+    columns: Sequence[ResultColumn]
+    statement: ClauseElement
     moment: Moment | None
     incrementing_at: int | None
 
@@ -87,32 +83,26 @@ def row_query(
     database: Database, source: TableName | str, mode: ReadMode, position: RowPosition
 ) -> RowQuery:
     """Return the query of the rows after a position. Raises ConnectError."""
-    if isinstance(source, TableName):
-        columns, place = database.columns(source), database.reference(source)
-        if not columns:
-            raise ConnectError(f"the table {source} does not exist")
-    else:
-        columns, place = database.columns_of_query(source), f"({database.escaped(source)}) q"
+    columns = database.columns(source)
+    if not columns:
+        raise ConnectError(f"the table {source} does not exist")
+    place = str(source) if isinstance(source, TableName) else f"({source}) q"
     stamps = [_column(columns, _TIMESTAMP, name, place) for name in mode.timestamps]
     moment = database.moment(stamps) if stamps else None
     number = (
         _column(columns, _INCREMENTING, mode.incrementing, place) if mode.incrementing else None
     )
     selected = [column.expression for column in columns]
-    order: list[str] = []
+    order: list[Expression] = []
     if moment is not None:
         selected.append(moment.expression)
         order.append(moment.expression)
     if number is not None:
         order.append(number.expression)
-    conditions, parameters = _conditions(database, moment, number, mode.delay_ms, position)
-    statement = f"SELECT {listed(selected)} FROM {place}"
-    if conditions:
-        statement += f" WHERE {' AND '.join(conditions)}"
-    if order:
-        statement += f" ORDER BY {listed(order)}"
+    conditions = _conditions(database, moment, number, mode.delay_ms, position)
+    query = select(*selected).select_from(database.sql.place(source)).where(*conditions)
     at = None if number is None else columns.index(number)
-    return RowQuery(columns, statement, tuple(parameters), moment, at)
+    return RowQuery(columns, query.order_by(*order), moment, at)
 
 
 def check_required(database: Database, table: TableName, mode: ReadMode) -> None:
@@ -140,33 +130,32 @@ def _may_be_null(table: TableName, name: str, value: str) -> str:
 def _conditions(
     database: Database,
     moment: Moment | None,
-    number: Column | None,
+    number: ResultColumn | None,
     delay_ms: int,
     position: RowPosition,
-) -> tuple[list[str], list[Any]]:
-    """Return the conditions of rows after the position, and their parameters."""
-    mark, last = database.mark, position.incrementing
+) -> list[Expression]:
+    """Return the conditions of rows after the position."""
+    last = position.incrementing
     if moment is None:
         if number is None:
-            return [], []
-        if last is None:
-            return [f"{number.expression} IS NOT NULL"], []
-        return [f"{number.expression} > {mark}"], [last]
+            return []
+        after = number.expression.is_not(None) if last is None else number.expression > marked(last)
+        return [after]
     end = moment.parameter(database.now_nanos() - delay_ms * _NANOS_PER_MS)
-    conditions, parameters = [f"{moment.expression} < {mark}"], [end]
+    conditions: list[Expression] = [moment.expression < marked(end)]
     if number is not None:
-        conditions.append(f"{number.expression} IS NOT NULL")
+        conditions.append(number.expression.is_not(None))
     if position.nanos is None:
-        return conditions, parameters
+        return conditions
     reached = moment.parameter(position.nanos)
-    after = f"{moment.expression} > {mark}"
+    later = moment.expression > marked(reached)
     if number is None or last is None:
-        return [*conditions, after], [*parameters, reached]
-    same = f"({moment.expression} = {mark} AND {number.expression} > {mark})"
-    return [*conditions, f"({same} OR {after})"], [*parameters, reached, last, reached]
+        return [*conditions, later]
+    same = and_(moment.expression == marked(reached), number.expression > marked(last))
+    return [*conditions, or_(same, later)]
 
 
-def _column(columns: Sequence[Column], key: str, name: str, place: str) -> Column:
+def _column(columns: Sequence[ResultColumn], key: str, name: str, place: str) -> ResultColumn:
     """Return the column that a property names. Raises ConnectError."""
     for column in columns:
         if column.name == name:
@@ -176,5 +165,5 @@ def _column(columns: Sequence[Column], key: str, name: str, place: str) -> Colum
     )
 
 
-def _names(columns: Sequence[Column]) -> str:
+def _names(columns: Sequence[ResultColumn]) -> str:
     return listed(column.name for column in columns)

@@ -12,7 +12,6 @@ from typing import Any, ClassVar, Final
 import attrs
 
 from barnabas.pipeline.connect.connectors.database_access import (
-    Database,
     DatabaseSettings,
     TableName,
     connect,
@@ -27,6 +26,7 @@ from barnabas.pipeline.connect.connectors.jdbc_queries import (
     row_query,
 )
 from barnabas.pipeline.connect.connectors.jdbc_validation import raise_first, source_errors
+from barnabas.pipeline.connect.connectors.sql_database import Database
 from barnabas.pipeline.connect.plugin_api import OffsetReader, Properties, SourceTask
 from barnabas.pipeline.data.connect_errors import ConnectError
 from barnabas.pipeline.data.connect_schema import Schema, Struct, struct_schema
@@ -136,7 +136,7 @@ class JdbcSourceTask(SourceTask):
         query = row_query(database, reading.source, self._mode, reading.position)
         name = reading.source.table if isinstance(reading.source, TableName) else None
         schema = struct_schema([(each.name, each.schema) for each in query.columns], name=name)
-        rows = database.rows(query.statement, query.parameters, self._batch)
+        rows = database.rows(query.statement, self._batch)
         return _Rows(reading, query, schema, rows)
 
     def _records(self, found: _Rows) -> list[SourceRecord]:

@@ -1,0 +1,220 @@
+"""A connection to a database by SQLAlchemy, as the JDBC connectors use it.
+
+Two of SQLAlchemy's layers are left out on purpose: its conversions of values, because those between
+Connect and a driver are the connector's, and its transactions, because `BEGIN IMMEDIATE` and limits
+of a session belong to a batch. So a statement runs as a text with the driver's own values.
+"""
+
+import abc
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
+from typing import Any, ClassVar, TypeAlias
+
+import attrs
+from sqlalchemy import (
+    URL,
+    ClauseElement,
+    NullPool,
+    TableClause,
+    create_engine,
+    literal_column,
+    select,
+)
+from sqlalchemy.exc import DBAPIError, PendingRollbackError
+
+from barnabas.pipeline.connect.connectors.column_types import COLUMN_TYPES, ColumnTypes
+from barnabas.pipeline.connect.connectors.database_access import TableName, listed, table_of
+from barnabas.pipeline.connect.connectors.sql_statements import (
+    Expression,
+    SqlStatements,
+    Upsert,
+    marked,
+)
+from barnabas.pipeline.data.connect_errors import ConnectError, DataError, RetriableError
+from barnabas.pipeline.data.connect_schema import Schema
+
+Parameters: TypeAlias = Sequence[Any]
+
+
+@attrs.frozen
+class ResultColumn:
+    """A column of a table or of a query's result; `expression` selects it."""
+
+    name: str
+    schema: Schema
+    expression: Expression
+    is_required: bool = False
+    kind: int = 0
+    """The number of the column's type, where the database has one."""
+
+
+@attrs.frozen
+class Moment:
+    """The time of a row's change: its expression, and the driver's values as nanoseconds."""
+
+    expression: Expression
+    parameter: Callable[[int], Any]
+    nanos: Callable[[Any], int]
+
+
+class Database(abc.ABC):
+    """One open connection.
+
+    A method raises RetriableError when a later attempt may succeed, else ConnectError.
+    """
+
+    driver_errors: ClassVar[Callable[[str], AbstractContextManager[None]]]
+    """Raises the driver's errors as Connect's, with a statement."""
+    parameter: ClassVar[Callable[[Schema, Any], Any]]
+    """Returns a value of a record as the driver takes it. Raises DataError."""
+    connect_value: ClassVar[Callable[[Schema, Any], Any]]
+    """Returns a value of the driver as one of a schema. Raises DataError."""
+    upsert: ClassVar[Upsert]
+    types: ClassVar[ColumnTypes] = COLUMN_TYPES
+    is_quoted: ClassVar[bool] = True
+    """False when a name has quotes only where the database needs them."""
+    session: ClassVar[Sequence[str]] = ()
+    """Statements that a new connection runs."""
+    are_definitions_transactional: ClassVar[bool] = True
+    """False when creating or changing a table commits the transaction."""
+    table_types: ClassVar[Collection[str]] = ()
+    """The known values of `table.types`; others are refused when there are some."""
+
+    def __init__(self, url: URL | str, place: str, **options: Any) -> None:
+        """Connect; an option `creator` opens the driver's connection in place of the URL."""
+        engine = create_engine(
+            url,
+            poolclass=NullPool,
+            pool_reset_on_return=None,
+            isolation_level="AUTOCOMMIT",
+            **options,
+        )
+        self.sql = SqlStatements(engine.dialect, self.types, self.upsert, self.is_quoted)
+        with self.errors(place):
+            self._connection = engine.connect()
+        for statement in self.session:
+            self.execute(statement)
+
+    @abc.abstractmethod
+    def tables_of(self, types: Sequence[str], schema_pattern: str | None) -> list[TableName]:
+        """Return the tables of types that the database has."""
+
+    @abc.abstractmethod
+    def columns(self, source: TableName | str) -> list[ResultColumn]:
+        """Return the columns of a table or a query; none of a table that does not exist."""
+
+    @abc.abstractmethod
+    def moment(self, columns: Sequence[ResultColumn]) -> Moment:
+        """Return the first of timestamp columns that has a value. Raises ConnectError."""
+
+    @abc.abstractmethod
+    def now_nanos(self) -> int:
+        """Return the database's time."""
+
+    def close(self) -> None:
+        """Close the connection; the database rolls an open transaction back."""
+        try:
+            self._connection.close()
+        except DBAPIError:  # the connection is lost
+            self._connection.invalidate()
+
+    def driver(self) -> Any:
+        """Return the driver's connection."""
+        return self._connection.connection.dbapi_connection
+
+    @contextmanager
+    def errors(self, statement: str) -> Generator[None]:
+        """Raise the errors of SQLAlchemy and of the driver as Connect's, with the statement."""
+        with self.driver_errors(statement):
+            try:
+                yield
+            except PendingRollbackError:
+                raise RetriableError(f"the connection is lost in: {statement}") from None
+            except DBAPIError as error:
+                raise (error.orig or error) from None
+
+    def tables(self, types: Sequence[str], schema_pattern: str | None) -> list[TableName]:
+        """Return the tables of the given types. Raises ConnectError."""
+        unknown = [each for each in types if each.upper() not in self.table_types]
+        if unknown and self.table_types:
+            known = listed(self.table_types)
+            raise ConnectError(f"table.types={listed(unknown)}: known types: {known}")
+        return self.tables_of([each.upper() for each in types], schema_pattern)
+
+    def table(self, name: str) -> TableName:
+        """Return the table of "table" or "schema.table". Raises ConnectError."""
+        return table_of(name)
+
+    def execute(self, statement: str | ClauseElement, parameters: Parameters = ()) -> int:
+        """Run a statement and return the number of rows that it changed.
+
+        A text has the driver's parameter marks; a statement of SQLAlchemy has its values.
+        """
+        with self._run(statement, parameters) as result:
+            return result.rowcount
+
+    def fetch(self, statement: str | ClauseElement, parameters: Parameters = ()) -> Sequence[Any]:
+        """Run a query and return all rows."""
+        with self._run(statement, parameters) as result:
+            return result.all()
+
+    def rows(self, statement: ClauseElement, size: int) -> Iterator[Sequence[Any]]:
+        """Run a query and yield its rows, `size` of them in memory."""
+        with self._run(statement, yield_per=size) as result:
+            yield from result
+
+    def execute_each(self, statement: str, parameters: Sequence[Parameters]) -> None:
+        """Run a statement with one set of parameters after the other."""
+        with self.errors(statement):
+            self._connection.exec_driver_sql(statement, [tuple(each) for each in parameters])
+
+    def insert_new(self, place: TableClause, keys: Sequence[str], row: Mapping[str, Any]) -> int:
+        """Insert a row unless there is one with its keys; return the number of rows."""
+        new = self.upsert(place, keys, ())
+        return self.execute(new.values({name: marked(value) for name, value in row.items()}))
+
+    @contextmanager
+    def _run(
+        self, statement: str | ClauseElement, parameters: Parameters = (), **options: Any
+    ) -> Generator[Any]:
+        """Run a statement, and have the errors of what reads its result."""
+        found, values = self.sql.compiled(statement)
+        with self.errors(found):
+            yield self._connection.exec_driver_sql(
+                found, values or tuple(parameters), execution_options=options
+            )
+
+    def begin(self) -> None:
+        """Begin a transaction."""
+        self.execute("BEGIN")
+
+    def commit(self) -> None:
+        """Commit the transaction."""
+        self.execute("COMMIT")
+
+    def rollback(self) -> None:
+        """Roll the transaction back; the server does so itself when the connection is lost."""
+        with suppress(RetriableError):
+            self.execute("ROLLBACK")
+
+    @contextmanager
+    def definitions(self) -> Generator[None]:
+        """Create and change tables in the block: another task that enters it waits."""
+        yield
+
+    def untransactional(self, name: TableName) -> str | None:
+        """Return why rows of a table are not written in transactions, None when they are."""
+        return None
+
+    def value(self, column: ResultColumn, value: Any) -> Any:
+        """Return a value of the driver as one of the column's schema. Raises DataError."""
+        try:
+            return self.connect_value(column.schema, value)
+        except DataError as error:
+            raise DataError(f"column {column.name}: {error}") from error
+
+    def described(self, source: TableName | str) -> Any:
+        """Return the driver's cursor of a query without rows, which has the columns' types."""
+        query = select(literal_column("*")).select_from(self.sql.place(source))
+        with self._run(query.limit(literal_column("0"))) as result:
+            return result.cursor
