@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Final
 import attrs
 import pymysql
 from pymysql.constants import CLIENT, FIELD_TYPE
-from sqlalchemy import ClauseElement, TableClause, cast, literal_column
+from sqlalchemy import ClauseElement, TableClause, cast, column, func, literal_column
 from sqlalchemy.dialects.mysql import DATETIME, insert
 
 from barnabas.pipeline.connect.connectors.column_values import nanos_of as nanos_of_moment
@@ -67,9 +67,9 @@ _VALUES: Final = " VALUES "
 
 
 def _upsert(place: TableClause, keys: Sequence[str], values: Sequence[str]) -> Any:
-    new = insert(place)
-    changes = {each: new.inserted[each] for each in values} or {keys[0]: place.c[keys[0]]}
-    return new.on_duplicate_key_update(changes)
+    # SQLAlchemy's `inserted` doubles the percent signs of a name twice.
+    changes = {each: func.VALUES(column(place.c[each].name)) for each in values}
+    return insert(place).on_duplicate_key_update(changes or {keys[0]: place.c[keys[0]]})
 
 
 class MysqlDatabase(Database):

@@ -16,6 +16,7 @@ from sqlalchemy import ClauseElement, TableClause, Text, cast
 from sqlalchemy.dialects.postgresql import TIMESTAMP, insert
 
 from barnabas.pipeline.connect.connectors.column_values import (
+    connect_value,
     nanos_of,
     timestamp_of,
     timestamptz_of,
@@ -31,7 +32,6 @@ from barnabas.pipeline.connect.connectors.postgres_types import (
     TIMESTAMP_OID,
     TIMESTAMPTZ_OID,
     ColumnType,
-    connect_value,
     driver_value,
     schema_of,
 )
