@@ -29,7 +29,7 @@ from barnabas.pipeline.data.connect_errors import ConnectError
 from barnabas.pipeline.data.java_values import EpochMillis
 
 ORACLE = SqlStatements(
-    oracle.dialect(), reflected_types.ORACLE_TYPES, reflected_database._no_upsert, False
+    oracle.dialect(), reflected_types.ORACLE_TYPES, reflected_database._no_upsert, is_quoted=False
 )
 SQLSERVER = SqlStatements(
     mssql.dialect(paramstyle="format"),

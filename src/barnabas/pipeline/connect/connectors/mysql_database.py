@@ -8,7 +8,7 @@ for a lock ends too: a task that was suspended within a batch does not block its
 limit.
 """
 
-from collections.abc import Callable, Collection, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, ClassVar, Final
 
@@ -37,6 +37,7 @@ from barnabas.pipeline.connect.connectors.mysql_types import (
     schema_of,
 )
 from barnabas.pipeline.connect.connectors.sql_database import (
+    Adapter,
     Database,
     Moment,
     Parameters,
@@ -75,19 +76,21 @@ def _upsert(place: TableClause, keys: Sequence[str], values: Sequence[str]) -> A
 class MysqlDatabase(Database):
     """A connection to a database."""
 
-    driver_errors = staticmethod(driver_errors)
-    parameter = staticmethod(driver_value)
-    connect_value = staticmethod(connect_value)
-    upsert = staticmethod(_upsert)
-    are_definitions_transactional: ClassVar[bool] = False
-    table_types: ClassVar[Collection[str]] = _KINDS
-    session: ClassVar[Sequence[str]] = (
-        "SET SESSION sql_mode = CONCAT_WS(',', @@sql_mode, 'STRICT_ALL_TABLES', "
-        "'NO_AUTO_VALUE_ON_ZERO'), time_zone = '+00:00', "
-        "innodb_lock_wait_timeout = 60, lock_wait_timeout = 60, net_write_timeout = 600, "
-        f"wait_timeout = {_IDLE_MAX_S}",
-        "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
+    adapter: ClassVar[Adapter] = Adapter(
+        driver_errors,
+        driver_value,
+        connect_value,
+        _upsert,
+        session=(
+            "SET SESSION sql_mode = CONCAT_WS(',', @@sql_mode, 'STRICT_ALL_TABLES', "
+            "'NO_AUTO_VALUE_ON_ZERO'), time_zone = '+00:00', "
+            "innodb_lock_wait_timeout = 60, lock_wait_timeout = 60, net_write_timeout = 600, "
+            f"wait_timeout = {_IDLE_MAX_S}",
+            "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
+        ),
+        table_types=_KINDS,
     )
+    are_definitions_transactional: ClassVar[bool] = False
 
     def __init__(self, settings: DatabaseSettings) -> None:
         arguments = driver_arguments(settings)

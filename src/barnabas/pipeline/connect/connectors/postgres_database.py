@@ -6,7 +6,7 @@ a task that was suspended within a batch does not block its successor without li
 """
 
 import sys
-from collections.abc import Collection, Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, ClassVar, Final
 
@@ -35,7 +35,12 @@ from barnabas.pipeline.connect.connectors.postgres_types import (
     driver_value,
     schema_of,
 )
-from barnabas.pipeline.connect.connectors.sql_database import Database, Moment, ResultColumn
+from barnabas.pipeline.connect.connectors.sql_database import (
+    Adapter,
+    Database,
+    Moment,
+    ResultColumn,
+)
 from barnabas.pipeline.connect.connectors.sql_statements import first_of, on_conflict
 from barnabas.pipeline.data.connect_errors import ConnectError, DataError, RetriableError
 
@@ -90,16 +95,18 @@ def _upsert(place: TableClause, keys: Sequence[str], values: Sequence[str]) -> A
 class PostgresDatabase(Database):
     """A connection to a database."""
 
-    driver_errors = staticmethod(_errors)
-    parameter = staticmethod(driver_value)
-    connect_value = staticmethod(connect_value)
-    upsert = staticmethod(_upsert)
-    table_types: ClassVar[Collection[str]] = _KINDS
-    session: ClassVar[Sequence[str]] = (
-        "SET TimeZone = 'UTC'",
-        "SET DateStyle = 'ISO'",
-        "SET lock_timeout = '60s'",
-        "SET idle_in_transaction_session_timeout = '120s'",
+    adapter: ClassVar[Adapter] = Adapter(
+        _errors,
+        driver_value,
+        connect_value,
+        _upsert,
+        session=(
+            "SET TimeZone = 'UTC'",
+            "SET DateStyle = 'ISO'",
+            "SET lock_timeout = '60s'",
+            "SET idle_in_transaction_session_timeout = '120s'",
+        ),
+        table_types=_KINDS,
     )
 
     def __init__(self, settings: DatabaseSettings) -> None:

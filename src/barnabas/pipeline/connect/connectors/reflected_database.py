@@ -4,7 +4,7 @@ Neither was tried against a server. What the other databases have and these have
 `insert.mode=upsert`, and `query`, whose columns no reflection has: a view does the same.
 """
 
-from collections.abc import Collection, Generator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from decimal import Decimal
 from typing import Any, ClassVar, Final
@@ -12,7 +12,6 @@ from typing import Any, ClassVar, Final
 from sqlalchemy import URL, Integer, Numeric, TableClause, Unicode, cast, exc, insert, inspect
 from sqlalchemy.types import TypeEngine
 
-from barnabas.pipeline.connect.connectors.column_types import ColumnTypes
 from barnabas.pipeline.connect.connectors.column_values import (
     connect_value,
     driver_value,
@@ -36,13 +35,19 @@ from barnabas.pipeline.connect.connectors.reflected_types import (
     SQLSERVER_TYPES,
     reflected_schema,
 )
-from barnabas.pipeline.connect.connectors.sql_database import Database, Moment, ResultColumn
+from barnabas.pipeline.connect.connectors.sql_database import (
+    Adapter,
+    Database,
+    Moment,
+    ResultColumn,
+)
 from barnabas.pipeline.connect.connectors.sql_statements import first_of, marked
 from barnabas.pipeline.data import connect_schema as s
 from barnabas.pipeline.data.connect_errors import ConnectError, DataError, RetriableError
 from barnabas.pipeline.data.connect_schema import Schema
 from barnabas.pipeline.data.java_values import EpochMillis
 
+_KINDS: Final = ("TABLE", "VIEW")
 _DATA: Final = (exc.IntegrityError, exc.DataError)
 _PASSING: Final = (exc.OperationalError, exc.InterfaceError, exc.InternalError)
 _CHANGED: Final = (955, 1_430)
@@ -66,13 +71,23 @@ def _no_upsert(place: TableClause, keys: Sequence[str], values: Sequence[str]) -
     raise ConnectError(NO_UPSERT)
 
 
+@contextmanager
+def _errors(statement: str) -> Generator[None]:
+    """Raise errors as Connect's, by SQLAlchemy's classes, with the statement."""
+    try:
+        yield
+    except exc.DBAPIError as error:
+        shown = f"{error.orig} in: {statement}"
+        if isinstance(error, _DATA):
+            raise DataError(shown) from error.orig
+        code = getattr(error.orig and error.orig.args[0], "code", None)
+        is_passing = isinstance(error, _PASSING) or code in _CHANGED
+        raise (RetriableError if is_passing else ConnectError)(shown) from error.orig
+
+
 class ReflectedDatabase(Database):
     """A connection to a database whose tables SQLAlchemy describes."""
 
-    parameter = staticmethod(driver_value)
-    connect_value = staticmethod(_connect_value)
-    upsert = staticmethod(_no_upsert)
-    table_types: ClassVar[Collection[str]] = ("TABLE", "VIEW")
     now: ClassVar[str]
     """The query of the time in UTC."""
 
@@ -85,20 +100,9 @@ class ReflectedDatabase(Database):
         )
         super().__init__(url, f"{address.host}:{address.port}")
 
-    @contextmanager
-    def errors(self, statement: str) -> Generator[None]:
-        """Raise errors as Connect's, by their classes, with the statement."""
-        try:
-            yield
-        except exc.PendingRollbackError as error:
-            raise RetriableError(f"the connection is lost in: {statement}") from error
-        except exc.DBAPIError as error:
-            shown = f"{error.orig} in: {statement}"
-            if isinstance(error, _DATA):
-                raise DataError(shown) from error.orig
-            code = getattr(error.orig and error.orig.args[0], "code", None)
-            is_passing = isinstance(error, _PASSING) or code in _CHANGED
-            raise (RetriableError if is_passing else ConnectError)(shown) from error.orig
+    def cause(self, error: exc.DBAPIError) -> BaseException:
+        """Return SQLAlchemy's error, whose classes are the same for all drivers."""
+        return error
 
     def tables_of(self, types: Sequence[str], schema_pattern: str | None) -> list[TableName]:
         """Return the tables of the schema of the user, or of the schema that is named."""
@@ -153,9 +157,15 @@ class ReflectedDatabase(Database):
 class OracleDatabase(ReflectedDatabase):
     """A connection to Oracle by oracledb. Creating or changing a table commits the transaction."""
 
-    parameter = staticmethod(_oracle_parameter)
-    types: ClassVar[ColumnTypes] = ORACLE_TYPES
-    is_quoted: ClassVar[bool] = False
+    adapter: ClassVar[Adapter] = Adapter(
+        _errors,
+        _oracle_parameter,
+        _connect_value,
+        _no_upsert,
+        ORACLE_TYPES,
+        is_quoted=False,
+        table_types=_KINDS,
+    )
     are_definitions_transactional: ClassVar[bool] = False
     now: ClassVar[str] = "SELECT CAST(SYS_EXTRACT_UTC(SYSTIMESTAMP) AS TIMESTAMP) FROM dual"
 
@@ -186,8 +196,15 @@ class OracleDatabase(ReflectedDatabase):
 class SqlserverDatabase(ReflectedDatabase):
     """A connection to SQL Server by pymssql."""
 
-    types: ClassVar[ColumnTypes] = SQLSERVER_TYPES
-    session: ClassVar[Sequence[str]] = ("SET LOCK_TIMEOUT 60000", "SET XACT_ABORT ON")
+    adapter: ClassVar[Adapter] = Adapter(
+        _errors,
+        driver_value,
+        _connect_value,
+        _no_upsert,
+        SQLSERVER_TYPES,
+        session=("SET LOCK_TIMEOUT 60000", "SET XACT_ABORT ON"),
+        table_types=_KINDS,
+    )
     now: ClassVar[str] = "SELECT SYSUTCDATETIME()"
 
     def __init__(self, settings: DatabaseSettings) -> None:

@@ -18,7 +18,6 @@ from sqlalchemy import (
     TableClause,
     create_engine,
     literal_column,
-    select,
 )
 from sqlalchemy.exc import DBAPIError, PendingRollbackError
 
@@ -57,31 +56,40 @@ class Moment:
     nanos: Callable[[Any], int]
 
 
+@attrs.frozen
+class Adapter:
+    """The part of a database that is plain functions and values."""
+
+    errors: Callable[[str], AbstractContextManager[None]]
+    """Raises the driver's errors as Connect's, with a statement."""
+    parameter: Callable[[Schema, Any], Any]
+    """Returns a value of a record as the driver takes it. Raises DataError."""
+    connect_value: Callable[[Schema, Any], Any]
+    """Returns a value of the driver as one of a schema. Raises DataError."""
+    upsert: Upsert
+    types: ColumnTypes = COLUMN_TYPES
+    is_quoted: bool = True
+    """False when a name has quotes only where the database needs them."""
+    session: Sequence[str] = ()
+    """Statements that a new connection runs."""
+    table_types: Collection[str] = ()
+    """The known values of `table.types`; others are refused when there are some."""
+
+
 class Database(abc.ABC):
     """One open connection.
 
     A method raises RetriableError when a later attempt may succeed, else ConnectError.
     """
 
-    driver_errors: ClassVar[Callable[[str], AbstractContextManager[None]]]
-    """Raises the driver's errors as Connect's, with a statement."""
-    parameter: ClassVar[Callable[[Schema, Any], Any]]
-    """Returns a value of a record as the driver takes it. Raises DataError."""
-    connect_value: ClassVar[Callable[[Schema, Any], Any]]
-    """Returns a value of the driver as one of a schema. Raises DataError."""
-    upsert: ClassVar[Upsert]
-    types: ClassVar[ColumnTypes] = COLUMN_TYPES
-    is_quoted: ClassVar[bool] = True
-    """False when a name has quotes only where the database needs them."""
-    session: ClassVar[Sequence[str]] = ()
-    """Statements that a new connection runs."""
+    adapter: ClassVar[Adapter]
     are_definitions_transactional: ClassVar[bool] = True
     """False when creating or changing a table commits the transaction."""
-    table_types: ClassVar[Collection[str]] = ()
-    """The known values of `table.types`; others are refused when there are some."""
 
     def __init__(self, url: URL | str, place: str, **options: Any) -> None:
         """Connect; an option `creator` opens the driver's connection in place of the URL."""
+        adapter = self.adapter
+        self.parameter = adapter.parameter
         engine = create_engine(
             url,
             poolclass=NullPool,
@@ -89,10 +97,12 @@ class Database(abc.ABC):
             isolation_level="AUTOCOMMIT",
             **options,
         )
-        self.sql = SqlStatements(engine.dialect, self.types, self.upsert, self.is_quoted)
+        self.sql = SqlStatements(
+            engine.dialect, adapter.types, adapter.upsert, is_quoted=adapter.is_quoted
+        )
         with self.errors(place):
             self._connection = engine.connect()
-        for statement in self.session:
+        for statement in adapter.session:
             self.execute(statement)
 
     @abc.abstractmethod
@@ -125,19 +135,23 @@ class Database(abc.ABC):
     @contextmanager
     def errors(self, statement: str) -> Generator[None]:
         """Raise the errors of SQLAlchemy and of the driver as Connect's, with the statement."""
-        with self.driver_errors(statement):
+        with self.adapter.errors(statement):
             try:
                 yield
             except PendingRollbackError:
                 raise RetriableError(f"the connection is lost in: {statement}") from None
             except DBAPIError as error:
-                raise (error.orig or error) from None
+                raise self.cause(error) from None
+
+    def cause(self, error: DBAPIError) -> BaseException:
+        """Return the error that the adapter converts: the driver's own."""
+        return error.orig or error
 
     def tables(self, types: Sequence[str], schema_pattern: str | None) -> list[TableName]:
         """Return the tables of the given types. Raises ConnectError."""
-        unknown = [each for each in types if each.upper() not in self.table_types]
-        if unknown and self.table_types:
-            known = listed(self.table_types)
+        unknown = [each for each in types if each.upper() not in self.adapter.table_types]
+        if unknown and self.adapter.table_types:
+            known = listed(self.adapter.table_types)
             raise ConnectError(f"table.types={listed(unknown)}: known types: {known}")
         return self.tables_of([each.upper() for each in types], schema_pattern)
 
@@ -170,7 +184,7 @@ class Database(abc.ABC):
 
     def insert_new(self, place: TableClause, keys: Sequence[str], row: Mapping[str, Any]) -> int:
         """Insert a row unless there is one with its keys; return the number of rows."""
-        new = self.upsert(place, keys, ())
+        new = self.sql.upsert(place, keys, ())
         return self.execute(new.values({name: marked(value) for name, value in row.items()}))
 
     @contextmanager
@@ -209,12 +223,12 @@ class Database(abc.ABC):
     def value(self, column: ResultColumn, value: Any) -> Any:
         """Return a value of the driver as one of the column's schema. Raises DataError."""
         try:
-            return self.connect_value(column.schema, value)
+            return self.adapter.connect_value(column.schema, value)
         except DataError as error:
             raise DataError(f"column {column.name}: {error}") from error
 
     def described(self, source: TableName | str) -> Any:
         """Return the driver's cursor of a query without rows, which has the columns' types."""
-        query = select(literal_column("*")).select_from(self.sql.place(source))
-        with self._run(query.limit(literal_column("0"))) as result:
+        query = self.sql.all_of(source).limit(literal_column("0"))
+        with self._run(query) as result:
             return result.cursor

@@ -18,6 +18,7 @@ from sqlalchemy import (
     func,
     insert,
     quoted_name,
+    select,
     table,
     text,
     update,
@@ -68,7 +69,11 @@ class SqlStatements:
 
     def column(self, name: str) -> Any:
         """Return the expression of a column."""
-        return column(self._name(name))
+        return column(self._name(name), NullType())
+
+    def all_of(self, source: TableName | str) -> Any:
+        """Return the query of all columns of a table or a query."""
+        return select(text("*")).select_from(self.place(source))
 
     def reference(self, name: TableName) -> str:
         """Return the name of a table in quotes."""
@@ -109,7 +114,8 @@ class SqlStatements:
         """Return the statement that adds a column to a table. Raises DataError."""
         added = Column(self._name(column), self.types.of(schema))
         self._defined(name, [added])
-        compiler: Any = self.dialect.ddl_compiler(self.dialect, None)
+        make_compiler: Any = self.dialect.ddl_compiler
+        compiler = make_compiler(self.dialect, None)
         definition = compiler.get_column_specification(added)
         return f"ALTER TABLE {self.reference(name)} ADD {definition}"
 

@@ -9,9 +9,9 @@ import time
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from decimal import Decimal
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
-from sqlalchemy import REAL, Integer, TableClause, Text, func, inspect, literal_column, select
+from sqlalchemy import Integer, TableClause, Text, func, inspect, literal_column
 from sqlalchemy.dialects.sqlite import insert
 
 from barnabas.pipeline.connect.connectors.column_types import COLUMN_TYPES, ColumnTypes
@@ -22,7 +22,12 @@ from barnabas.pipeline.connect.connectors.database_access import (
     file_of,
     listed,
 )
-from barnabas.pipeline.connect.connectors.sql_database import Database, Moment, ResultColumn
+from barnabas.pipeline.connect.connectors.sql_database import (
+    Adapter,
+    Database,
+    Moment,
+    ResultColumn,
+)
 from barnabas.pipeline.connect.connectors.sql_statements import first_of, on_conflict
 from barnabas.pipeline.data import connect_schema as s
 from barnabas.pipeline.data.connect_errors import ConnectError, DataError, RetriableError
@@ -52,7 +57,7 @@ _WHOLE: Final = Integer()
 _TYPES: Final = ColumnTypes(
     COLUMN_TYPES.primitive
     | dict.fromkeys((Type.INT8, Type.INT16, Type.INT64, Type.BOOLEAN), _WHOLE)
-    | {Type.FLOAT64: REAL()},
+    | {Type.FLOAT64: COLUMN_TYPES.primitive[Type.FLOAT32]},
     dict.fromkeys(COLUMN_TYPES.logical, _WHOLE),
     lambda scale: Text(),
 )
@@ -131,11 +136,7 @@ def _upsert(place: TableClause, keys: Sequence[str], values: Sequence[str]) -> A
 class SqliteDatabase(Database):
     """A connection to a file."""
 
-    driver_errors = staticmethod(_errors)
-    parameter = staticmethod(_parameter)
-    connect_value = staticmethod(_connect_value)
-    upsert = staticmethod(_upsert)
-    types = _TYPES
+    adapter: ClassVar[Adapter] = Adapter(_errors, _parameter, _connect_value, _upsert, _TYPES)
 
     def __init__(self, settings: DatabaseSettings) -> None:
         path = file_of(settings.url)
@@ -170,8 +171,7 @@ class SqliteDatabase(Database):
                 )
                 for name, kind, required in rows
             ]
-        query = select(literal_column("*")).select_from(self.sql.place(source)).limit(1)
-        with self._run(query) as result:
+        with self._run(self.sql.all_of(source).limit(1)) as result:
             names, row = [*result.keys()], result.first()
         return [
             ResultColumn(name, _INFERRED.get(type(value), s.OPTIONAL_STRING), self.sql.column(name))
@@ -187,7 +187,7 @@ class SqliteDatabase(Database):
         kinds = {column.schema.type for column in columns}
         expressions = [each.expression for each in columns]
         if kinds == {Type.STRING}:
-            form = literal_column("'%Y-%m-%d %H:%M:%f'")
+            form = literal_column("'%Y-%m-%d %H:%M:%f'", Text())
             return Moment(
                 first_of([func.strftime(form, each) for each in expressions]),
                 lambda nanos: _TEXT_MOMENT.format(nanos // _NANOS_PER_MS),
