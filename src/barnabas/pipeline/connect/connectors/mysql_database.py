@@ -148,7 +148,8 @@ class MysqlDatabase(Database):
         with self._run(statement, yield_per=size) as result:
             unread = result.cursor._result
             try:
-                yield from result
+                while found := result.cursor.fetchmany(size):
+                    yield from found
             finally:
                 if unread.unbuffered_active:
                     # The driver would read all other rows first.

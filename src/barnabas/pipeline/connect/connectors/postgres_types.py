@@ -92,6 +92,8 @@ def driver_value(schema: Schema, value: Any) -> Any:
     """Return a value of a record as the driver takes it. Raises DataError."""
     if value.__class__ in _AS_THEY_ARE:
         return value
-    if isinstance(value, str) and "\0" in value:
+    if not isinstance(value, str):
+        return _driver_value(schema, value)
+    if "\0" in value:
         raise DataError("PostgreSQL cannot store the character U+0000 in a string")
-    return _driver_value(schema, value)
+    return value

@@ -5,7 +5,7 @@ Neither was tried against a server. What the other databases have and these have
 """
 
 from collections.abc import Generator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from decimal import Decimal
 from typing import Any, ClassVar, Final
 
@@ -48,8 +48,9 @@ from barnabas.pipeline.data.connect_schema import Schema
 from barnabas.pipeline.data.java_values import EpochMillis
 
 _KINDS: Final = ("TABLE", "VIEW")
-_DATA: Final = (exc.IntegrityError, exc.DataError)
-_PASSING: Final = (exc.OperationalError, exc.InterfaceError, exc.InternalError)
+_OF_DRIVER: Final = frozenset({"DatabaseError", "InterfaceError"})
+_OF_DATA: Final = frozenset({"IntegrityError", "DataError"})
+_PASSING: Final = frozenset({"OperationalError", "InterfaceError", "InternalError"})
 _CHANGED: Final = (955, 1_430)
 """Oracle's codes for a table and a column that another task has just created."""
 
@@ -73,16 +74,19 @@ def _no_upsert(place: TableClause, keys: Sequence[str], values: Sequence[str]) -
 
 @contextmanager
 def _errors(statement: str) -> Generator[None]:
-    """Raise errors as Connect's, by SQLAlchemy's classes, with the statement."""
+    """Raise errors as Connect's, by the names of classes that all drivers have."""
     try:
         yield
-    except exc.DBAPIError as error:
-        shown = f"{error.orig} in: {statement}"
-        if isinstance(error, _DATA):
-            raise DataError(shown) from error.orig
-        code = getattr(error.orig and error.orig.args[0], "code", None)
-        is_passing = isinstance(error, _PASSING) or code in _CHANGED
-        raise (RetriableError if is_passing else ConnectError)(shown) from error.orig
+    except Exception as error:
+        names = {each.__name__ for each in type(error).__mro__}
+        if not names & _OF_DRIVER:
+            raise
+        shown = f"{error} in: {statement}"
+        if names & _OF_DATA:
+            raise DataError(shown) from error
+        code = getattr(error.args[0] if error.args else None, "code", None)
+        is_passing = names & _PASSING or code in _CHANGED
+        raise (RetriableError if is_passing else ConnectError)(shown) from error
 
 
 class ReflectedDatabase(Database):
@@ -99,10 +103,6 @@ class ReflectedDatabase(Database):
             driver, settings.user, settings.password, address.host, address.port, **parts
         )
         super().__init__(url, f"{address.host}:{address.port}")
-
-    def cause(self, error: exc.DBAPIError) -> BaseException:
-        """Return SQLAlchemy's error, whose classes are the same for all drivers."""
-        return error
 
     def tables_of(self, types: Sequence[str], schema_pattern: str | None) -> list[TableName]:
         """Return the tables of the schema of the user, or of the schema that is named."""
@@ -180,7 +180,8 @@ class OracleDatabase(ReflectedDatabase):
 
     def begin(self) -> None:
         """Begin a transaction: no statement does, it begins where the driver does not commit."""
-        self.driver().autocommit = False
+        with self.errors("BEGIN"):
+            self.driver().autocommit = False
 
     def commit(self) -> None:
         """Commit the transaction."""
@@ -189,8 +190,9 @@ class OracleDatabase(ReflectedDatabase):
 
     def rollback(self) -> None:
         """Roll the transaction back."""
-        super().rollback()
-        self.driver().autocommit = True
+        with suppress(RetriableError):
+            self.execute("ROLLBACK")
+            self.driver().autocommit = True
 
 
 class SqlserverDatabase(ReflectedDatabase):
