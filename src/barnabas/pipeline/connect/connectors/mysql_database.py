@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Final
 import attrs
 import pymysql
 from pymysql.constants import CLIENT, FIELD_TYPE
+from pymysql.cursors import SSCursor
 from sqlalchemy import ClauseElement, TableClause, cast, column, func, literal_column
 from sqlalchemy.dialects.mysql import DATETIME, insert
 
@@ -145,11 +146,14 @@ class MysqlDatabase(Database):
 
     def rows(self, statement: ClauseElement, size: int) -> Iterator[Sequence[Any]]:
         """Run a query and yield its rows as the server sends them."""
-        with self._run(statement, yield_per=size) as result:
-            unread = result.cursor._result
+        found, values = self.sql.compiled(statement)
+        with self.errors(found):
+            cursor: Any = self.driver().cursor(SSCursor)
+            cursor.execute(found, values)
+            unread = cursor._result
             try:
-                while found := result.cursor.fetchmany(size):
-                    yield from found
+                while rows := cursor.fetchmany(size):
+                    yield from rows
             finally:
                 if unread.unbuffered_active:
                     # The driver would read all other rows first.

@@ -165,6 +165,10 @@ class PostgresDatabase(Database):
         yield from super().rows(statement, size)
         self.commit()
 
+    def row_cursor(self) -> Any:
+        """Return a cursor of the server."""
+        return self.driver().cursor(name="barnabas_rows")
+
     @contextmanager
     def definitions(self) -> Generator[None]:
         """Create and change tables, while other tasks do not until the transaction ends."""

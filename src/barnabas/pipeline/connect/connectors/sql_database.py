@@ -171,10 +171,17 @@ class Database(abc.ABC):
     def rows(self, statement: ClauseElement, size: int) -> Iterator[Sequence[Any]]:
         """Run a query and yield its rows, `size` of them in memory."""
         # The driver's rows and `executemany`: SQLAlchemy's double the cost of a row that is read.
-        with self._run(statement, yield_per=size) as result:
-            while found := result.cursor.fetchmany(size):
-                yield from found
-            result.close()
+        found, values = self.sql.compiled(statement)
+        with self.errors(found):
+            cursor = self.row_cursor()
+            cursor.execute(found, values)
+            while rows := cursor.fetchmany(size):
+                yield from rows
+            cursor.close()
+
+    def row_cursor(self) -> Any:
+        """Return a cursor of the driver, which keeps the rows of a query on the server."""
+        return self.driver().cursor()
 
     def execute_each(self, statement: str, parameters: Sequence[Parameters]) -> None:
         """Run a statement with one set of parameters after the other."""
@@ -187,15 +194,11 @@ class Database(abc.ABC):
         return self.execute(new.values({name: marked(value) for name, value in row.items()}))
 
     @contextmanager
-    def _run(
-        self, statement: str | ClauseElement, parameters: Parameters = (), **options: Any
-    ) -> Generator[Any]:
+    def _run(self, statement: str | ClauseElement, parameters: Parameters = ()) -> Generator[Any]:
         """Run a statement, and have the errors of what reads its result."""
         found, values = self.sql.compiled(statement)
         with self.errors(found):
-            yield self._connection.exec_driver_sql(
-                found, values or tuple(parameters), execution_options=options
-            )
+            yield self._connection.exec_driver_sql(found, values or tuple(parameters))
 
     def begin(self) -> None:
         """Begin a transaction."""
