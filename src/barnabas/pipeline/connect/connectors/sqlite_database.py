@@ -160,8 +160,8 @@ class SqliteDatabase(Database):
     def columns(self, source: TableName | str) -> list[ResultColumn]:
         """Return the columns of a table or a query; none of a table that does not exist.
 
-        Those of a query have the types of its first row. SQLAlchemy's reflection lacks the declared
-        type of a column, by which its values are read.
+        Columns of a query have the types of its first row, those of a table their declared types,
+        which SQLAlchemy's reflection lacks.
         """
         if isinstance(source, TableName):
             rows = self.fetch(_COLUMNS, [source.table])
