@@ -3,9 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from barnabas.pipeline.connect.connectors.jdbc_sink_task import JdbcSinkTask
-from barnabas.pipeline.connect.connectors.jdbc_source import JdbcSourceConnector
-from barnabas.pipeline.connect.connectors.jdbc_source_task import JdbcSourceTask
+from barnabas.pipeline.connect.connectors.jdbc_sink import JdbcSinkTask
+from barnabas.pipeline.connect.connectors.jdbc_source import JdbcSourceConnector, JdbcSourceTask
 from barnabas.pipeline.connect.plugin_api import CommittedPosition
 from barnabas.pipeline.data import connect_schema as s
 from barnabas.pipeline.data.converters.json_converter import JsonConverter

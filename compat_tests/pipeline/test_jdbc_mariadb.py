@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import trustme
 
-from barnabas.pipeline.connect.connectors.jdbc_sink_task import JdbcSinkTask
+from barnabas.pipeline.connect.connectors.jdbc_sink import JdbcSinkTask
 from barnabas.pipeline.data import connect_schema as s
 from barnabas.pipeline.data.connect_errors import ConnectError, DataError, RetriableError
 from barnabas.pipeline.data.java_values import EpochMillis, Float32

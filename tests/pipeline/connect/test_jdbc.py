@@ -9,10 +9,8 @@ import pytest
 
 from barnabas.pipeline.connect.connector_validation import ConnectorValidator
 from barnabas.pipeline.connect.connectors.database_access import DatabaseSettings, connect
-from barnabas.pipeline.connect.connectors.jdbc_sink import JdbcSinkConnector
-from barnabas.pipeline.connect.connectors.jdbc_sink_task import JdbcSinkTask
-from barnabas.pipeline.connect.connectors.jdbc_source import JdbcSourceConnector
-from barnabas.pipeline.connect.connectors.jdbc_source_task import JdbcSourceTask
+from barnabas.pipeline.connect.connectors.jdbc_sink import JdbcSinkConnector, JdbcSinkTask
+from barnabas.pipeline.connect.connectors.jdbc_source import JdbcSourceConnector, JdbcSourceTask
 from barnabas.pipeline.connect.plugin_api import CommittedPosition, SinkTask, SourceTask
 from barnabas.pipeline.connect.plugin_registry import plugin_registry
 from barnabas.pipeline.data import connect_schema as s

@@ -8,8 +8,7 @@ offsets' storage: the deliveries own these and call a task by `plugin_api`.
     jdbc_source, jdbc_sink                  rows of tables; `jdbc_config` has their properties,
                                             `jdbc_queries` the queries of a source, `jdbc_rows` the
                                             rows of a sink, `jdbc_positions` its
-                                            offsets, `jdbc_source_task` and `jdbc_sink_task` the
-                                            tasks, `jdbc_validation` what is refused without a
+                                            offsets, `jdbc_validation` what is refused without a
                                             connection
     database_access                         addresses of databases, and `connect`
     sql_database                            a connection by SQLAlchemy; `sql_statements` writes

@@ -8,8 +8,6 @@ from barnabas.pipeline.definitions.config_def import NO_DEFAULT, ConfigDef, Conf
 from barnabas.pipeline.definitions.config_types import ConfigType, ParsedValue
 from barnabas.pipeline.definitions.config_validators import InRange, OneOf, non_empty
 
-TABLES: Final = "tables"
-"""The property with the tables of a source's task, as JSON."""
 MODES: Final = ("bulk", "timestamp", "incrementing", "timestamp+incrementing")
 
 

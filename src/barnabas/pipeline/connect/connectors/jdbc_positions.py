@@ -5,17 +5,17 @@ is known to have committed a batch.
 """
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
-from sqlalchemy import select, update
 
-from barnabas.pipeline.connect.connectors.sql_database import Database
-from barnabas.pipeline.connect.connectors.sql_statements import marked
 from barnabas.pipeline.connect.plugin_api import TopicPartition
 from barnabas.pipeline.data import connect_schema as s
 from barnabas.pipeline.data.connect_errors import RetriableError
 from barnabas.pipeline.data.connect_schema import Schema
+
+if TYPE_CHECKING:
+    from barnabas.pipeline.connect.connectors.sql_database import Database
 
 _TABLE: Final = "barnabas_offsets"
 _KEYS: Final = ("job", "topic", "part")
@@ -41,7 +41,7 @@ class StoredPosition:
 class JdbcPositions:
     """The rows of one job, read and written within the transactions of its task."""
 
-    def __init__(self, database: Database, job: str) -> None:
+    def __init__(self, database: "Database", job: str) -> None:
         self._database = database
         self._job = job
         self._name = database.table(_TABLE)
@@ -60,9 +60,9 @@ class JdbcPositions:
 
     def read(self) -> dict[TopicPartition, StoredPosition]:
         """Return the positions of the job."""
-        columns = self._place.c
-        shown = [columns[name] for name in _COLUMNS if name != "job"]
-        query = select(*shown).where(columns.job == marked(self._job))
+        shown = [self._place.c[name] for name in _COLUMNS if name != "job"]
+        sql = self._database.sql
+        query = sql.query(shown, self._place, [self._place.c.job == sql.marked(self._job)])
         return {
             (topic, partition): StoredPosition(following, batch, bool(is_confirmed))
             for topic, partition, following, batch, is_confirmed in self._database.fetch(query)
@@ -75,16 +75,14 @@ class JdbcPositions:
 
         Raises RetriableError when another task has written it since.
         """
-        values = {"next": following, "confirmed": int(is_noted)}
+        key, batch = self._key(where), 1 if stored is None else stored.batch + 1
+        values = {"next": following, "batch": batch, "confirmed": int(is_noted)}
         if stored is None:
-            row = {**self._key(where), **values, "batch": 1}
-            changed = self._database.insert_new(self._place, _KEYS, row)
+            changed = self._database.insert_new(self._place, _KEYS, {**key, **values})
         else:
-            batch = self._place.c.batch
-            statement = self._update(where).where(batch == marked(stored.batch))
-            changed = self._database.execute(
-                statement.values(_marked({**values, "batch": stored.batch + 1}))
-            )
+            matches = {**key, "batch": stored.batch}
+            change = self._database.sql.change(self._place, values, matches)
+            changed = self._database.execute(change)
         if changed != 1:
             topic, partition = where
             raise RetriableError(
@@ -94,15 +92,8 @@ class JdbcPositions:
 
     def confirm(self, where: TopicPartition) -> None:
         """Note that Kafka has committed a batch."""
-        self._database.execute(self._update(where).values(_marked({"confirmed": 1})))
+        change = self._database.sql.change(self._place, {"confirmed": 1}, self._key(where))
+        self._database.execute(change)
 
     def _key(self, where: TopicPartition) -> dict[str, Any]:
         return dict(zip(_KEYS, (self._job, *where), strict=True))
-
-    def _update(self, where: TopicPartition) -> Any:
-        matches = [self._place.c[name] == marked(value) for name, value in self._key(where).items()]
-        return update(self._place).where(*matches)
-
-
-def _marked(values: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: marked(value) for name, value in values.items()}

@@ -5,15 +5,18 @@ Offsets are those of Confluent's JDBC source: `incrementing`, `timestamp` in mil
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
-from sqlalchemy import ClauseElement, and_, or_, select
 
 from barnabas.pipeline.connect.connectors.database_access import TableName, listed
-from barnabas.pipeline.connect.connectors.sql_database import Database, Moment, ResultColumn
-from barnabas.pipeline.connect.connectors.sql_statements import Expression, marked
 from barnabas.pipeline.data.connect_errors import ConnectError
+
+if TYPE_CHECKING:
+    from sqlalchemy import ClauseElement
+
+    from barnabas.pipeline.connect.connectors.sql_database import Database, Moment, ResultColumn
+    from barnabas.pipeline.connect.connectors.sql_statements import Expression
 
 _NANOS_PER_MS: Final = 1_000_000
 _NANOS_PER_S: Final = 1_000_000_000
@@ -65,9 +68,9 @@ class RowQuery:
     The timestamp of a row comes after its columns.
     """
 
-    columns: Sequence[ResultColumn]
-    statement: ClauseElement
-    moment: Moment | None
+    columns: "Sequence[ResultColumn]"
+    statement: "ClauseElement"
+    moment: "Moment | None"
     incrementing_at: int | None
 
     def position(self, row: Sequence[Any]) -> RowPosition:
@@ -80,7 +83,7 @@ class RowQuery:
 
 
 def row_query(
-    database: Database, source: TableName | str, mode: ReadMode, position: RowPosition
+    database: "Database", source: TableName | str, mode: ReadMode, position: RowPosition
 ) -> RowQuery:
     """Return the query of the rows after a position. Raises ConnectError."""
     columns = database.columns(source)
@@ -100,12 +103,12 @@ def row_query(
     if number is not None:
         order.append(number.expression)
     conditions = _conditions(database, moment, number, mode.delay_ms, position)
-    query = select(*selected).select_from(database.sql.place(source)).where(*conditions)
+    query = database.sql.query(selected, database.sql.place(source), conditions, order)
     at = None if number is None else columns.index(number)
-    return RowQuery(columns, query.order_by(*order), moment, at)
+    return RowQuery(columns, query, moment, at)
 
 
-def check_required(database: Database, table: TableName, mode: ReadMode) -> None:
+def check_required(database: "Database", table: TableName, mode: ReadMode) -> None:
     """Raise ConnectError when a column of the mode may have no value (validate.non.null)."""
     columns = database.columns(table)
     if not columns:
@@ -128,14 +131,14 @@ def _may_be_null(table: TableName, name: str, value: str) -> str:
 
 
 def _conditions(
-    database: Database,
-    moment: Moment | None,
-    number: ResultColumn | None,
+    database: "Database",
+    moment: "Moment | None",
+    number: "ResultColumn | None",
     delay_ms: int,
     position: RowPosition,
-) -> list[Expression]:
+) -> "list[Expression]":
     """Return the conditions of rows after the position."""
-    last = position.incrementing
+    marked, last = database.sql.marked, position.incrementing
     if moment is None:
         if number is None:
             return []
@@ -151,11 +154,11 @@ def _conditions(
     later = moment.expression > marked(reached)
     if number is None or last is None:
         return [*conditions, later]
-    same = and_(moment.expression == marked(reached), number.expression > marked(last))
-    return [*conditions, or_(same, later)]
+    same = (moment.expression == marked(reached)) & (number.expression > marked(last))
+    return [*conditions, same | later]
 
 
-def _column(columns: Sequence[ResultColumn], key: str, name: str, place: str) -> ResultColumn:
+def _column(columns: "Sequence[ResultColumn]", key: str, name: str, place: str) -> "ResultColumn":
     """Return the column that a property names. Raises ConnectError."""
     for column in columns:
         if column.name == name:
@@ -165,5 +168,5 @@ def _column(columns: Sequence[ResultColumn], key: str, name: str, place: str) ->
     )
 
 
-def _names(columns: Sequence[ResultColumn]) -> str:
+def _names(columns: "Sequence[ResultColumn]") -> str:
     return listed(column.name for column in columns)

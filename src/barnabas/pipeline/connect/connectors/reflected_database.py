@@ -41,7 +41,7 @@ from barnabas.pipeline.connect.connectors.sql_database import (
     Moment,
     ResultColumn,
 )
-from barnabas.pipeline.connect.connectors.sql_statements import first_of, marked
+from barnabas.pipeline.connect.connectors.sql_statements import first_of
 from barnabas.pipeline.data import connect_schema as s
 from barnabas.pipeline.data.connect_errors import ConnectError, DataError, RetriableError
 from barnabas.pipeline.data.connect_schema import Schema
@@ -135,7 +135,7 @@ class ReflectedDatabase(Database):
     def insert_new(self, place: TableClause, keys: Sequence[str], row: Mapping[str, Any]) -> int:
         """Insert a row; return 0 when another one has its key."""
         try:
-            return self.execute(insert(place).values({key: marked(row[key]) for key in row}))
+            return self.execute(insert(place).values(self.sql.row(row)))
         except DataError:
             return 0
 

@@ -27,7 +27,6 @@ from barnabas.pipeline.connect.connectors.sql_statements import (
     Expression,
     SqlStatements,
     Upsert,
-    marked,
 )
 from barnabas.pipeline.data.connect_errors import ConnectError, DataError, RetriableError
 from barnabas.pipeline.data.connect_schema import Schema
@@ -191,7 +190,7 @@ class Database(abc.ABC):
     def insert_new(self, place: TableClause, keys: Sequence[str], row: Mapping[str, Any]) -> int:
         """Insert a row unless there is one with its keys; return the number of rows."""
         new = self.sql.upsert(place, keys, ())
-        return self.execute(new.values({name: marked(value) for name, value in row.items()}))
+        return self.execute(new.values(self.sql.row(row)))
 
     @contextmanager
     def _run(self, statement: str | ClauseElement, parameters: Parameters = ()) -> Generator[Any]:

@@ -71,6 +71,27 @@ class SqlStatements:
         """Return the expression of a column."""
         return column(self._name(name), NullType())
 
+    @staticmethod
+    def marked(value: Any = None) -> Any:
+        """Return a parameter whose value the driver takes as it is."""
+        return bindparam(None, value, type_=NullType(), unique=True)
+
+    @staticmethod
+    def query(
+        columns: Sequence[Any], place: Any, matches: Sequence[Any], order: Sequence[Any] = ()
+    ) -> Any:
+        """Return the query of rows that match all conditions."""
+        return select(*columns).select_from(place).where(*matches).order_by(*order)
+
+    def change(self, place: Any, values: Mapping[str, Any], matches: Mapping[str, Any]) -> Any:
+        """Return the statement that sets values of the rows that have others."""
+        conditions = [place.c[name] == self.marked(value) for name, value in matches.items()]
+        return update(place).where(*conditions).values(self.row(values))
+
+    def row(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Return values by name as parameters."""
+        return {name: self.marked(value) for name, value in values.items()}
+
     def all_of(self, source: TableName | str) -> Any:
         """Return the query of all columns of a table or a query."""
         return select(text("*")).select_from(self.place(source))
@@ -138,11 +159,6 @@ class SqlStatements:
         return quoted_name(name, True) if self.is_quoted else name
 
 
-def marked(value: Any = None) -> Any:
-    """Return a parameter whose value the driver takes as it is."""
-    return bindparam(None, value, type_=NullType(), unique=True)
-
-
 def first_of(expressions: Sequence[Any]) -> Any:
     """Return the expression of the first that has a value."""
     return expressions[0] if len(expressions) == 1 else func.coalesce(*expressions)
@@ -157,4 +173,4 @@ def on_conflict(new: Any, keys: Sequence[str], values: Sequence[str]) -> Any:
 
 
 def _marks(place: TableClause, cells: Sequence[Cell]) -> list[tuple[Any, Any]]:
-    return [(place.c[cell.name], marked()) for cell in cells]
+    return [(place.c[cell.name], SqlStatements.marked()) for cell in cells]
