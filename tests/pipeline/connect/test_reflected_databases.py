@@ -106,6 +106,8 @@ def test_oracle_statements_have_its_names_and_marks():
     assert ORACLE.writing("update", TABLE, FORM) == (
         'UPDATE shop.people SET "full name"=:"full name" WHERE shop.people.id = :param_1'
     )
+    place = ORACLE.place(TABLE, ("id", "n"))
+    assert ORACLE.new_row(place, ["id"]) == "INSERT INTO shop.people (id, n) VALUES (:id, :n)"
     with pytest.raises(ConnectError, match=r"insert\.mode=upsert is not supported"):
         ORACLE.writing("upsert", TABLE, FORM)
 

@@ -5,7 +5,7 @@ is known to have committed a batch.
 """
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import attrs
 
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 _TABLE: Final = "barnabas_offsets"
 _KEYS: Final = ("job", "topic", "part")
+_WRITTEN: Final = ("next", "batch", "confirmed")
+_READ: Final = ("topic", "part", *_WRITTEN)
 _COLUMNS: Final[Mapping[str, Schema]] = {
     "job": s.STRING,
     "topic": s.STRING,
@@ -42,10 +44,16 @@ class JdbcPositions:
     """The rows of one job, read and written within the transactions of its task."""
 
     def __init__(self, database: "Database", job: str) -> None:
+        """Write the statements, which each batch runs."""
         self._database = database
         self._job = job
         self._name = database.table(_TABLE)
-        self._place = database.sql.place(self._name, tuple(_COLUMNS))
+        sql = database.sql
+        place = sql.place(self._name, tuple(_COLUMNS))
+        self._select = sql.selection(place, _READ, ("job",))
+        self._insert = sql.new_row(place, _KEYS)
+        self._change = sql.change(place, _WRITTEN, (*_KEYS, "batch"))
+        self._confirm = sql.change(place, ("confirmed",), _KEYS)
 
     def create(self) -> None:
         """Create the table, unless it exists: that needs a privilege."""
@@ -60,12 +68,11 @@ class JdbcPositions:
 
     def read(self) -> dict[TopicPartition, StoredPosition]:
         """Return the positions of the job."""
-        shown = [self._place.c[name] for name in _COLUMNS if name != "job"]
-        sql = self._database.sql
-        query = sql.query(shown, self._place, [self._place.c.job == sql.marked(self._job)])
         return {
             (topic, partition): StoredPosition(following, batch, bool(is_confirmed))
-            for topic, partition, following, batch, is_confirmed in self._database.fetch(query)
+            for topic, partition, following, batch, is_confirmed in self._database.fetch(
+                self._select, [self._job]
+            )
         }
 
     def write(
@@ -75,14 +82,12 @@ class JdbcPositions:
 
         Raises RetriableError when another task has written it since.
         """
-        key, batch = self._key(where), 1 if stored is None else stored.batch + 1
-        values = {"next": following, "batch": batch, "confirmed": int(is_noted)}
+        batch = 1 if stored is None else stored.batch + 1
+        key, values = (self._job, *where), (following, batch, int(is_noted))
         if stored is None:
-            changed = self._database.insert_new(self._place, _KEYS, {**key, **values})
+            changed = self._database.insert_new(self._insert, (*key, *values))
         else:
-            matches = {**key, "batch": stored.batch}
-            change = self._database.sql.change(self._place, values, matches)
-            changed = self._database.execute(change)
+            changed = self._database.execute(self._change, (*values, *key, stored.batch))
         if changed != 1:
             topic, partition = where
             raise RetriableError(
@@ -92,8 +97,4 @@ class JdbcPositions:
 
     def confirm(self, where: TopicPartition) -> None:
         """Note that Kafka has committed a batch."""
-        change = self._database.sql.change(self._place, {"confirmed": 1}, self._key(where))
-        self._database.execute(change)
-
-    def _key(self, where: TopicPartition) -> dict[str, Any]:
-        return dict(zip(_KEYS, (self._job, *where), strict=True))
+        self._database.execute(self._confirm, (1, self._job, *where))

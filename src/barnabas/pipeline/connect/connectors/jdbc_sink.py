@@ -79,6 +79,7 @@ class JdbcSinkTask(SinkTask):
         self._settings = SinkSettings.of(values, props.get("name", ""))
         self._database = connect(DatabaseSettings.of(values))
         self._columns: dict[TableName, set[str]] = {}
+        self._writings: dict[Hashable, _Writing] = {}
         try:
             self._positions = JdbcPositions(self._database, self._settings.job)
             self._positions.create()
@@ -93,7 +94,6 @@ class JdbcSinkTask(SinkTask):
         self._reached: dict[TopicPartition, int] = {}
         self._noted = {where for where, position in positions.items() if position.note}
         self._flushed: list[TopicPartition] = []
-        self._writings: dict[Hashable, _Writing] = {}
 
     def put(self, records: Sequence[SinkRecord]) -> None:
         """Write the rows that an earlier batch has not written. Raises ConnectError."""

@@ -4,7 +4,7 @@ Neither was tried against a server. What the other databases have and these have
 `insert.mode=upsert`, and `query`, whose columns no reflection has: a view does the same.
 """
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager, suppress
 from decimal import Decimal
 from typing import Any, ClassVar, Final
@@ -39,6 +39,7 @@ from barnabas.pipeline.connect.connectors.sql_database import (
     Adapter,
     Database,
     Moment,
+    Parameters,
     ResultColumn,
 )
 from barnabas.pipeline.connect.connectors.sql_statements import first_of
@@ -69,7 +70,9 @@ def _connect_value(schema: Schema, value: Any) -> Any:
 
 
 def _no_upsert(place: TableClause, keys: Sequence[str], values: Sequence[str]) -> Any:
-    raise ConnectError(NO_UPSERT)
+    if values:
+        raise ConnectError(NO_UPSERT)
+    return insert(place)
 
 
 @contextmanager
@@ -132,10 +135,10 @@ class ReflectedDatabase(Database):
     def _reflected(self, kind: TypeEngine[Any]) -> TypeEngine[Any]:
         return kind
 
-    def insert_new(self, place: TableClause, keys: Sequence[str], row: Mapping[str, Any]) -> int:
+    def insert_new(self, statement: str, parameters: Parameters) -> int:
         """Insert a row; return 0 when another one has its key."""
         try:
-            return self.execute(insert(place).values(self.sql.row(row)))
+            return self.execute(statement, parameters)
         except DataError:
             return 0
 

@@ -6,7 +6,7 @@ of a session belong to a batch. So a statement runs as a text with the driver's 
 """
 
 import abc
-from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from typing import Any, ClassVar, TypeAlias
 
@@ -15,7 +15,6 @@ from sqlalchemy import (
     URL,
     ClauseElement,
     NullPool,
-    TableClause,
     create_engine,
     literal_column,
 )
@@ -187,10 +186,9 @@ class Database(abc.ABC):
         with self.errors(statement), closing(self.driver().cursor()) as cursor:
             cursor.executemany(statement, [*map(tuple, parameters)])
 
-    def insert_new(self, place: TableClause, keys: Sequence[str], row: Mapping[str, Any]) -> int:
-        """Insert a row unless there is one with its keys; return the number of rows."""
-        new = self.sql.upsert(place, keys, ())
-        return self.execute(new.values(self.sql.row(row)))
+    def insert_new(self, statement: str, parameters: Parameters) -> int:
+        """Insert a row unless there is one with its key; return the number of rows."""
+        return self.execute(statement, parameters)
 
     @contextmanager
     def _run(self, statement: str | ClauseElement, parameters: Parameters = ()) -> Generator[Any]:

@@ -28,7 +28,7 @@ from sqlalchemy.types import NullType
 
 from barnabas.pipeline.connect.connectors.column_types import ColumnTypes
 from barnabas.pipeline.connect.connectors.database_access import TableName
-from barnabas.pipeline.connect.connectors.jdbc_rows import Cell, RowForm
+from barnabas.pipeline.connect.connectors.jdbc_rows import RowForm
 from barnabas.pipeline.data.connect_errors import DataError
 from barnabas.pipeline.data.connect_schema import Schema
 
@@ -83,14 +83,25 @@ class SqlStatements:
         """Return the query of rows that match all conditions."""
         return select(*columns).select_from(place).where(*matches).order_by(*order)
 
-    def change(self, place: Any, values: Mapping[str, Any], matches: Mapping[str, Any]) -> Any:
-        """Return the statement that sets values of the rows that have others."""
-        conditions = [place.c[name] == self.marked(value) for name, value in matches.items()]
-        return update(place).where(*conditions).values(self.row(values))
+    def selection(self, place: TableClause, columns: Sequence[str], keys: Sequence[str]) -> str:
+        """Return the query of columns by keys, without values."""
+        shown = [place.c[name] for name in columns]
+        return self._text(self.query(shown, place, self._matches(place, keys)))
 
-    def row(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Return values by name as parameters."""
-        return {name: self.marked(value) for name, value in values.items()}
+    def change(self, place: TableClause, columns: Sequence[str], keys: Sequence[str]) -> str:
+        """Return the statement that sets columns by keys, without values."""
+        changes = [(place.c[name], self.marked()) for name in columns]
+        conditions = self._matches(place, keys)
+        return self._text(update(place).where(*conditions).ordered_values(*changes))
+
+    def new_row(self, place: TableClause, keys: Sequence[str]) -> str:
+        """Return the statement that inserts a row unless its key exists, without values."""
+        return self._text(
+            self.upsert(place, keys, ()).values({c.name: self.marked() for c in place.c})
+        )
+
+    def _matches(self, place: TableClause, keys: Sequence[str]) -> list[Expression]:
+        return [place.c[name] == self.marked() for name in keys]
 
     def all_of(self, source: TableName | str) -> Any:
         """Return the query of all columns of a table or a query."""
@@ -103,17 +114,15 @@ class SqlStatements:
     def writing(self, mode: str, name: TableName, form: RowForm) -> str:
         """Return the statement that writes rows of a form, without values. Raises DataError."""
         place = self.place(name, [cell.name for cell in form.cells])
-        keys, values = _marks(place, form.keys), _marks(place, form.values)
-        matches = [column == mark for column, mark in keys]
+        keys, values = [cell.name for cell in form.keys], [cell.name for cell in form.values]
         if form.is_deletion:
-            return self._text(delete(place).where(*matches))
+            return self._text(delete(place).where(*self._matches(place, keys)))
         if mode == "update":
             if not values:
                 raise DataError(f"insert.mode=update: a record of {name} has no field to set")
-            return self._text(update(place).where(*matches).ordered_values(*values))
-        names = [cell.name for cell in form.keys], [cell.name for cell in form.values]
-        new = self.upsert(place, *names) if mode == "upsert" else insert(place)
-        return self._text(new.values({c.name: mark for c, mark in (*keys, *values)}))
+            return self.change(place, values, keys)
+        new = self.upsert(place, keys, values) if mode == "upsert" else insert(place)
+        return self._text(new.values({c.name: self.marked() for c in place.c}))
 
     def creation(
         self, name: TableName, columns: Mapping[str, Schema], keys: Collection[str]
@@ -170,7 +179,3 @@ def on_conflict(new: Any, keys: Sequence[str], values: Sequence[str]) -> Any:
         return new.on_conflict_do_nothing(index_elements=keys)
     changes = {each: new.excluded[each] for each in values}
     return new.on_conflict_do_update(index_elements=keys, set_=changes)
-
-
-def _marks(place: TableClause, cells: Sequence[Cell]) -> list[tuple[Any, Any]]:
-    return [(place.c[cell.name], SqlStatements.marked()) for cell in cells]
