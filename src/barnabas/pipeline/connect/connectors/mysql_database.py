@@ -148,7 +148,7 @@ class MysqlDatabase(Database):
         """Run a query and yield its rows as the server sends them."""
         found, values = self.sql.compiled(statement)
         with self.errors(found):
-            cursor: Any = self.driver().cursor(SSCursor)
+            cursor: Any = self.driver.cursor(SSCursor)
             cursor.execute(found, values)
             unread = cursor._result
             try:
@@ -158,11 +158,11 @@ class MysqlDatabase(Database):
                 if unread.unbuffered_active:
                     # The driver would read all other rows first.
                     unread.unbuffered_active = False
-                    self._connection.invalidate()
+                    self.connection.invalidate()
 
     def execute_each(self, statement: str, parameters: Sequence[Parameters]) -> None:
         """Run a statement with one set of parameters after the other, many in a message."""
-        with self.errors(statement), self.driver().cursor() as cursor:
+        with self.errors(statement), self.driver.cursor() as cursor:
             for message in self._messages(statement, parameters):
                 cursor.execute(message)
                 while cursor.nextset():
@@ -177,7 +177,7 @@ class MysqlDatabase(Database):
         end = (tail % ()).encode() if values else b""
         size_max = min(_MESSAGE_BYTES_MAX, self._packet - 1)
         rows, size = list[bytes](), 0
-        escape: Callable[[Any], str] = self.driver().escape
+        escape: Callable[[Any], str] = self.driver.escape
         for row in parameters:
             text = (each % tuple(map(escape, row))).encode()
             if rows and size + len(text) > size_max:

@@ -167,7 +167,7 @@ class PostgresDatabase(Database):
 
     def row_cursor(self) -> Any:
         """Return a cursor of the server."""
-        return self.driver().cursor(name="barnabas_rows")
+        return self.driver.cursor(name="barnabas_rows")
 
     @contextmanager
     def definitions(self) -> Generator[None]:

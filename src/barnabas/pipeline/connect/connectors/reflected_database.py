@@ -109,7 +109,7 @@ class ReflectedDatabase(Database):
 
     def tables_of(self, types: Sequence[str], schema_pattern: str | None) -> list[TableName]:
         """Return the tables of the schema of the user, or of the schema that is named."""
-        found = inspect(self._connection)
+        found = inspect(self.connection)
         names = found.get_table_names(schema_pattern) if "TABLE" in types else []
         names += found.get_view_names(schema_pattern) if "VIEW" in types else []
         return [TableName(schema_pattern or "", each) for each in sorted(names)]
@@ -119,7 +119,7 @@ class ReflectedDatabase(Database):
         if isinstance(source, str):
             raise ConnectError(NO_QUERY)
         try:
-            found = inspect(self._connection).get_columns(source.table, source.schema or None)
+            found = inspect(self.connection).get_columns(source.table, source.schema or None)
         except exc.NoSuchTableError:
             return []
         return [self._column(each["name"], each["type"], each["nullable"]) for each in found]
@@ -184,18 +184,18 @@ class OracleDatabase(ReflectedDatabase):
     def begin(self) -> None:
         """Begin a transaction: no statement does, it begins where the driver does not commit."""
         with self.errors("BEGIN"):
-            self.driver().autocommit = False
+            self.driver.autocommit = False
 
     def commit(self) -> None:
         """Commit the transaction."""
         super().commit()
-        self.driver().autocommit = True
+        self.driver.autocommit = True
 
     def rollback(self) -> None:
         """Roll the transaction back."""
         with suppress(RetriableError):
             self.execute("ROLLBACK")
-            self.driver().autocommit = True
+            self.driver.autocommit = True
 
 
 class SqlserverDatabase(ReflectedDatabase):

@@ -1,8 +1,9 @@
 """A connection to a database by SQLAlchemy, as the JDBC connectors use it.
 
-Two of SQLAlchemy's layers are left out on purpose: its conversions of values, because those between
-Connect and a driver are the connector's, and its transactions, because `BEGIN IMMEDIATE` and limits
-of a session belong to a batch. So a statement runs as a text with the driver's own values.
+SQLAlchemy opens the connection, writes statements and describes tables. They run by a cursor of the
+driver, with its own values: conversions of values between Connect and a driver are the connector's,
+`BEGIN IMMEDIATE` and limits of a session belong to a batch, and SQLAlchemy's rows double the cost
+of a row that is read, its `execute` that of a small batch.
 """
 
 import abc
@@ -18,7 +19,7 @@ from sqlalchemy import (
     create_engine,
     literal_column,
 )
-from sqlalchemy.exc import DBAPIError, PendingRollbackError
+from sqlalchemy.exc import DBAPIError
 
 from barnabas.pipeline.connect.connectors.column_types import COLUMN_TYPES, ColumnTypes
 from barnabas.pipeline.connect.connectors.database_access import TableName, listed, table_of
@@ -99,7 +100,8 @@ class Database(abc.ABC):
             engine.dialect, adapter.types, adapter.upsert, is_quoted=adapter.is_quoted
         )
         with self.errors(place):
-            self._connection = engine.connect()
+            self.connection = engine.connect()
+        self.driver: Any = self.connection.connection.dbapi_connection
         for statement in adapter.session:
             self.execute(statement)
 
@@ -121,14 +123,7 @@ class Database(abc.ABC):
 
     def close(self) -> None:
         """Close the connection; the database rolls an open transaction back."""
-        try:
-            self._connection.close()
-        except DBAPIError:  # the connection is lost
-            self._connection.invalidate()
-
-    def driver(self) -> Any:
-        """Return the driver's connection."""
-        return self._connection.connection.dbapi_connection
+        self.connection.close()
 
     @contextmanager
     def errors(self, statement: str) -> Generator[None]:
@@ -136,8 +131,6 @@ class Database(abc.ABC):
         with self.adapter.errors(statement):
             try:
                 yield
-            except PendingRollbackError:
-                raise RetriableError(f"the connection is lost in: {statement}") from None
             except DBAPIError as error:
                 raise (error.orig or error) from None
 
@@ -158,17 +151,16 @@ class Database(abc.ABC):
 
         A text has the driver's parameter marks; a statement of SQLAlchemy has its values.
         """
-        with self._run(statement, parameters) as result:
-            return result.rowcount
+        with self.run(statement, parameters) as cursor:
+            return cursor.rowcount
 
     def fetch(self, statement: str | ClauseElement, parameters: Parameters = ()) -> Sequence[Any]:
         """Run a query and return all rows."""
-        with self._run(statement, parameters) as result:
-            return result.all()
+        with self.run(statement, parameters) as cursor:
+            return cursor.fetchall()
 
     def rows(self, statement: ClauseElement, size: int) -> Iterator[Sequence[Any]]:
         """Run a query and yield its rows, `size` of them in memory."""
-        # The driver's rows and `executemany`: SQLAlchemy's double the cost of a row that is read.
         found, values = self.sql.compiled(statement)
         with self.errors(found):
             cursor = self.row_cursor()
@@ -179,11 +171,11 @@ class Database(abc.ABC):
 
     def row_cursor(self) -> Any:
         """Return a cursor of the driver, which keeps the rows of a query on the server."""
-        return self.driver().cursor()
+        return self.driver.cursor()
 
     def execute_each(self, statement: str, parameters: Sequence[Parameters]) -> None:
         """Run a statement with one set of parameters after the other."""
-        with self.errors(statement), closing(self.driver().cursor()) as cursor:
+        with self.errors(statement), closing(self.driver.cursor()) as cursor:
             cursor.executemany(statement, [*map(tuple, parameters)])
 
     def insert_new(self, statement: str, parameters: Parameters) -> int:
@@ -191,11 +183,13 @@ class Database(abc.ABC):
         return self.execute(statement, parameters)
 
     @contextmanager
-    def _run(self, statement: str | ClauseElement, parameters: Parameters = ()) -> Generator[Any]:
-        """Run a statement, and have the errors of what reads its result."""
+    def run(self, statement: str | ClauseElement, parameters: Parameters = ()) -> Generator[Any]:
+        """Run a statement; have its cursor, and the errors of what reads it."""
         found, values = self.sql.compiled(statement)
         with self.errors(found):
-            yield self._connection.exec_driver_sql(found, values or tuple(parameters))
+            cursor = self.driver.cursor()
+            cursor.execute(found, values or tuple(parameters))
+            yield cursor
 
     def begin(self) -> None:
         """Begin a transaction."""
@@ -229,5 +223,5 @@ class Database(abc.ABC):
     def described(self, source: TableName | str) -> Any:
         """Return the driver's cursor of a query without rows, which has the columns' types."""
         query = self.sql.all_of(source).limit(literal_column("0"))
-        with self._run(query) as result:
-            return result.cursor
+        with self.run(query) as cursor:
+            return cursor

@@ -148,7 +148,7 @@ class SqliteDatabase(Database):
 
     def tables_of(self, types: Sequence[str], schema_pattern: str | None) -> list[TableName]:
         """Return the tables of the given types; there are no schemas."""
-        found = inspect(self._connection)
+        found = inspect(self.connection)
         names = found.get_table_names() if "TABLE" in types else []
         names += found.get_view_names() if "VIEW" in types else []
         return [TableName("", each) for each in sorted(names)]
@@ -171,11 +171,12 @@ class SqliteDatabase(Database):
                 )
                 for name, kind, required in rows
             ]
-        with self._run(self.sql.all_of(source).limit(1)) as result:
-            names, row = [*result.keys()], result.first()
+        with self.run(self.sql.all_of(source).limit(1)) as cursor:
+            rows = cursor.fetchall()
+            names = [each[0] for each in cursor.description]
         return [
             ResultColumn(name, _INFERRED.get(type(value), s.OPTIONAL_STRING), self.sql.column(name))
-            for name, value in zip(names, row or [None] * len(names), strict=True)
+            for name, value in zip(names, rows[0] if rows else [None] * len(names), strict=True)
         ]
 
     def begin(self) -> None:
