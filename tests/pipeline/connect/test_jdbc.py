@@ -121,7 +121,7 @@ def test_jdbc_source_bulk_reads_a_query_each_time(url: str):
 
 
 def test_jdbc_source_query_is_taken_as_it_is_written(url: str):
-    """Colons, percent signs and backslashes are no parameters."""
+    """Colons, percent signs and backslashes do not begin a parameter."""
     run(url, *PEOPLE)
     text = r"':id' || '::x' || '\:y' || ' a:=1 %s ?'"
     task = source(url, mode="bulk", query=f"SELECT {text} AS t FROM people WHERE name LIKE '%da'")
