@@ -146,6 +146,14 @@ def test_query_is_read_in_each_mode(db: DatabaseProcess):
     }  # fmt: skip
 
 
+def test_query_with_colons_and_percent_signs_is_taken_as_it_is_written(db: DatabaseProcess):
+    db.run(*PEOPLE)
+    text = "CONCAT(':id', '::x', ' a:=1 %s %% %(p)s')"
+    query = f"SELECT {text} AS t FROM people WHERE name LIKE '%da'"
+    (found,) = source(db, mode="bulk", query=query).poll()
+    assert found.value.get("t") == ":id::x a:=1 %s %% %(p)s"
+
+
 def test_column_that_is_added_is_taken_up(db: DatabaseProcess):
     db.run("CREATE TABLE p (id int primary key)", "INSERT INTO p VALUES (1)")
     task = source(db, mode="incrementing", incrementing_column_name="id")

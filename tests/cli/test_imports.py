@@ -1,4 +1,4 @@
-"""Modules that start a process import no HTTP client: the first request does."""
+"""Modules that start a process import no HTTP client and no SQLAlchemy: their first use does."""
 
 import subprocess
 import sys
@@ -27,3 +27,14 @@ def test_module_imports_no_http_client(module: str) -> None:
     check = f"import sys, {module}; print([n for n in {heavy} if n in sys.modules])"
     out = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=True)
     assert out.stdout == "[]\n"
+
+
+JDBC = "barnabas.pipeline.connect.connectors.jdbc_"
+
+
+@pytest.mark.parametrize("module", [*STARTS, f"{JDBC}source", f"{JDBC}sink"])
+def test_module_imports_no_sqlalchemy(module: str) -> None:
+    """Spark's workers and the runner start without it, and it takes 0.15 s."""
+    check = f"import sys, {module}; print('sqlalchemy' in sys.modules)"
+    out = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=True)
+    assert out.stdout == "False\n"

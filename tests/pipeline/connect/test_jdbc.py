@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from barnabas.pipeline.connect.connector_validation import ConnectorValidator
+from barnabas.pipeline.connect.connectors.database_access import DatabaseSettings, connect
 from barnabas.pipeline.connect.connectors.jdbc_sink import JdbcSinkConnector, JdbcSinkTask
 from barnabas.pipeline.connect.connectors.jdbc_source import JdbcSourceConnector, JdbcSourceTask
-from barnabas.pipeline.connect.connectors.sqlite_database import SqliteDatabase
 from barnabas.pipeline.connect.plugin_api import CommittedPosition, SinkTask, SourceTask
 from barnabas.pipeline.connect.plugin_registry import plugin_registry
 from barnabas.pipeline.data import connect_schema as s
@@ -120,6 +120,14 @@ def test_jdbc_source_bulk_reads_a_query_each_time(url: str):
     assert len(task.poll()) == 2
 
 
+def test_jdbc_source_query_is_taken_as_it_is_written(url: str):
+    """Colons, percent signs and backslashes do not begin a parameter."""
+    run(url, *PEOPLE)
+    text = r"':id' || '::x' || '\:y' || ' a:=1 %s ?'"
+    task = source(url, mode="bulk", query=f"SELECT {text} AS t FROM people WHERE name LIKE '%da'")
+    assert [record.value.values for record in task.poll()] == [[r":id::x\:y a:=1 %s ?"]]
+
+
 @pytest.mark.parametrize(
     ("props", "message"),
     [
@@ -162,7 +170,7 @@ def test_jdbc_source_column_that_is_missing_is_refused_for_good(
 
 def test_jdbc_source_full_disk_is_retriable(url: str):
     run(url, "CREATE TABLE t (x)")
-    database = SqliteDatabase(url.removeprefix("jdbc:sqlite:"))
+    database = connect(DatabaseSettings(url))
     database.execute("PRAGMA max_page_count = 2")
     with pytest.raises(RetriableError, match="full"):
         database.execute("INSERT INTO t VALUES (zeroblob(100000))")

@@ -8,12 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pymysql.constants import FIELD_TYPE
+from sqlalchemy.dialects import mysql
 
 from barnabas.pipeline.connect.connectors.column_values import timestamp_of
 from barnabas.pipeline.connect.connectors.database_access import NumericMapping
 from barnabas.pipeline.connect.connectors.mysql_types import (
     ColumnType,
-    column_type,
+    column_types,
     connect_value,
     driver_value,
     nanos_of,
@@ -40,6 +41,11 @@ def column(
 
 def type_of(kind: ColumnType, mapping: NumericMapping = NumericMapping.NONE) -> str:
     return str(schema_of(kind, mapping, optional=True).type)
+
+
+def created(schema: s.Schema, *, is_key: bool, collation: str) -> str:
+    kind = column_types(collation).of(schema, is_key=is_key)
+    return kind.compile(dialect=mysql.dialect())
 
 
 @given(st.data())
@@ -72,7 +78,7 @@ def test_mysql_decimal_is_a_decimal_of_its_digits(precision: int, scale: int, is
     kind = column(FIELD_TYPE.NEWDECIMAL, length, scale, flags=32 * is_unsigned)
     found = schema_of(kind, NumericMapping.NONE, optional=False)
     assert found == s.decimal_schema(scale)
-    assert column_type(found, is_key=False, collation="") == f"DECIMAL(65, {scale})"
+    assert created(found, is_key=False, collation="") == f"DECIMAL(65, {scale})"
     is_short = precision <= 18 and scale == 0
     assert (type_of(kind, NumericMapping.PRECISION_ONLY) != "BYTES") is is_short
 
@@ -111,7 +117,7 @@ def test_mysql_type_that_is_not_listed_is_bytes_or_a_text():
     ],
 )
 def test_mysql_column_of_a_key_has_a_length(schema: s.Schema, is_key: bool, expected: str):
-    assert column_type(schema, is_key=is_key, collation="exact") == expected
+    assert created(schema, is_key=is_key, collation="exact") == expected
 
 
 @pytest.mark.parametrize(

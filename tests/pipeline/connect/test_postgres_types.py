@@ -8,8 +8,11 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sqlalchemy.dialects import postgresql
 
+from barnabas.pipeline.connect.connectors.column_types import COLUMN_TYPES
 from barnabas.pipeline.connect.connectors.column_values import (
+    connect_value,
     nanos_of,
     timestamp_of,
     timestamptz_of,
@@ -17,8 +20,6 @@ from barnabas.pipeline.connect.connectors.column_values import (
 from barnabas.pipeline.connect.connectors.database_access import NumericMapping
 from barnabas.pipeline.connect.connectors.postgres_types import (
     ColumnType,
-    column_type,
-    connect_value,
     driver_value,
     schema_of,
 )
@@ -61,7 +62,10 @@ def test_postgres_position_keeps_microseconds(moment: datetime):
 def test_postgres_numeric_without_mapping_is_a_decimal(precision: int, scale: int):
     found = schema_of(numeric(precision, scale), NumericMapping.NONE)
     assert found == s.decimal_schema(max(scale, 0))
-    assert column_type(found) == f"NUMERIC(1000, {max(scale, 0)})"
+    assert (
+        COLUMN_TYPES.of(found).compile(dialect=postgresql.dialect())
+        == f"NUMERIC(1000, {max(scale, 0)})"
+    )
 
 
 @pytest.mark.parametrize(

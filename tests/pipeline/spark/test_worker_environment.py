@@ -78,7 +78,7 @@ def test_packages_are_those_of_the_extra_with_what_they_require() -> None:
 
 
 def test_packages_have_the_drivers_of_databases_with_their_own_extras() -> None:
-    assert {"psycopg", "psycopg-binary"} <= worker_environment._packages().keys()
+    assert {"psycopg", "psycopg-binary", "sqlalchemy"} <= worker_environment._packages().keys()
 
 
 def test_package_is_required_once_with_each_of_its_extras(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,9 @@
 
 The syntax of both is nearly the same; what differs is translated. What `re` lacks (intersections
 and unions of classes, `\\G`, `\\X`) is refused when the expression is compiled.
+
+The package `regex` would not make this shorter: it has named groups, `\\h`, `\\R`, intersections,
+but lacks `\\Q..\\E`, `\\e`, `\\k<name>` and Java's `\\Z`, and its `\\p{Punct}` does not match `$`.
 """
 
 import re

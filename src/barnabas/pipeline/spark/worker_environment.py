@@ -1,8 +1,12 @@
 """The Python packages of Spark's workers on other hosts, packed into one archive.
 
-The archive has barnabas, what its extras `spark` and `jdbc` need, and the packages that bring
-plug-ins, as they are installed here. PySpark is not in it: every host of a Spark cluster has it.
-Python is not in it either: hosts need the same minor version and platform as this one.
+The archive has barnabas, what its extras `spark`, `jdbc`, `oracle` and `sqlserver` need, and the
+packages that bring plug-ins, as they are installed here. PySpark is not in it: every host of a
+Spark cluster has it. Python is not in it either: hosts need the same minor version and platform as
+this one.
+
+venv-pack does not do this: it packs a whole virtual environment, PySpark and tools included, and
+refuses one with an editable package and a Python that is in no virtual environment.
 """
 
 import contextlib
@@ -26,7 +30,7 @@ DIRECTORY: Final = "barnabas-workers"
 """Where the archive is unpacked, in the directory of each executor."""
 
 _ROOT: Final = "barnabas"
-_EXTRAS: Final = ("spark", "jdbc")
+_EXTRAS: Final = ("spark", "jdbc", "oracle", "sqlserver")
 _OF_SPARK: Final = frozenset({"pyspark", "py4j"})
 _REQUIREMENT: Final = re.compile(r"([A-Za-z0-9._-]+)\s*(?:\[([\w.,\s-]+)\])?")
 _EXTRA_MARKER: Final = re.compile(r"extra\s*==\s*['\"]([\w.-]+)['\"]")

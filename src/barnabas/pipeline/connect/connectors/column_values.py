@@ -4,7 +4,8 @@ A time without a zone is UTC. Connect's times have milliseconds, so microseconds
 values, but not from positions.
 """
 
-from datetime import UTC, date, datetime, timedelta
+from collections.abc import Callable
+from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from typing import Any, Final
 
@@ -60,6 +61,17 @@ def moment_value(schema: Schema, ms: int) -> Any:
             return ms
 
 
+def driver_value(schema: Schema, value: Any) -> Any:
+    """Return a value of a record as a driver takes it. Raises DataError."""
+    if isinstance(value, EpochMillis):
+        return moment_value(schema, value.ms)
+    if isinstance(value, float):
+        return float(value)
+    if value is None or isinstance(value, int | str | bytes | Decimal):
+        return value
+    raise DataError(f"no type of a column fits {schema}")
+
+
 def decimal_of(schema: Schema, value: Decimal) -> Any:
     """Return a decimal as the schema has it. Raises DataError."""
     if not value.is_finite():
@@ -87,6 +99,27 @@ def moment_of(schema: Schema, value: datetime) -> EpochMillis:
 def _micros(value: datetime) -> int:
     """Return the microseconds since 1970."""
     return (value - (EPOCH if value.tzinfo is None else EPOCH_UTC)) // _MICROSECOND
+
+
+def _time_of(schema: Schema, value: time) -> EpochMillis:
+    seconds = (value.hour * 60 + value.minute) * 60 + value.second
+    return EpochMillis(seconds * 1000 + value.microsecond // MICROS_PER_MS)
+
+
+CONVERSIONS: Final[dict[type, Callable[[Schema, Any], Any]]] = {
+    Decimal: decimal_of,
+    float: float_of,
+    date: date_of,
+    time: _time_of,
+    datetime: moment_of,
+}
+"""What converts values of a driver, by their class; a value of another class stays as it is."""
+
+
+def connect_value(schema: Schema, value: Any) -> Any:
+    """Return a value of a driver as one of the schema. Raises DataError."""
+    convert = CONVERSIONS.get(value.__class__)
+    return value if convert is None else convert(schema, value)
 
 
 def nanos_of(value: datetime) -> int:

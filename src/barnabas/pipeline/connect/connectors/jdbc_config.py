@@ -26,8 +26,9 @@ _CONNECTION: Final = (
         ConfigType.STRING,
         NO_DEFAULT,
         "The JDBC address of the database: jdbc:sqlite:/path/of/file, "
-        "jdbc:postgresql://host:5432/database, jdbc:mariadb://host:3306/database or "
-        "jdbc:mysql://host:3306/database.",
+        "jdbc:postgresql://host:5432/database, jdbc:mariadb://host:3306/database, "
+        "jdbc:mysql://host:3306/database, jdbc:oracle:thin:@//host:1521/service or "
+        "jdbc:sqlserver://host:1433;databaseName=database.",
         non_empty,
     ),
     _key("connection.user", ConfigType.STRING, None, "The user of the database."),

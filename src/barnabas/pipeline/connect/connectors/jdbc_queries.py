@@ -5,18 +5,18 @@ Offsets are those of Confluent's JDBC source: `incrementing`, `timestamp` in mil
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from barnabas.pipeline.connect.connectors.database_access import (
-    Column,
-    Database,
-    Moment,
-    TableName,
-    listed,
-)
+from barnabas.pipeline.connect.connectors.database_access import TableName, listed
 from barnabas.pipeline.data.connect_errors import ConnectError
+
+if TYPE_CHECKING:
+    from sqlalchemy import ClauseElement
+
+    from barnabas.pipeline.connect.connectors.sql_database import Database, Moment, ResultColumn
+    from barnabas.pipeline.connect.connectors.sql_statements import Expression
 
 _NANOS_PER_MS: Final = 1_000_000
 _NANOS_PER_S: Final = 1_000_000_000
@@ -68,10 +68,9 @@ class RowQuery:
     The timestamp of a row comes after its columns.
     """
 
-    columns: Sequence[Column]
-    statement: str
-    parameters: tuple[Any, ...]
-    moment: Moment | None
+    columns: "Sequence[ResultColumn]"
+    statement: "ClauseElement"
+    moment: "Moment | None"
     incrementing_at: int | None
 
     def position(self, row: Sequence[Any]) -> RowPosition:
@@ -84,38 +83,32 @@ class RowQuery:
 
 
 def row_query(
-    database: Database, source: TableName | str, mode: ReadMode, position: RowPosition
+    database: "Database", source: TableName | str, mode: ReadMode, position: RowPosition
 ) -> RowQuery:
     """Return the query of the rows after a position. Raises ConnectError."""
-    if isinstance(source, TableName):
-        columns, place = database.columns(source), database.reference(source)
-        if not columns:
-            raise ConnectError(f"the table {source} does not exist")
-    else:
-        columns, place = database.columns_of_query(source), f"({database.escaped(source)}) q"
+    columns = database.columns(source)
+    if not columns:
+        raise ConnectError(f"the table {source} does not exist")
+    place = str(source) if isinstance(source, TableName) else f"({source}) q"
     stamps = [_column(columns, _TIMESTAMP, name, place) for name in mode.timestamps]
     moment = database.moment(stamps) if stamps else None
     number = (
         _column(columns, _INCREMENTING, mode.incrementing, place) if mode.incrementing else None
     )
     selected = [column.expression for column in columns]
-    order: list[str] = []
+    order: list[Expression] = []
     if moment is not None:
         selected.append(moment.expression)
         order.append(moment.expression)
     if number is not None:
         order.append(number.expression)
-    conditions, parameters = _conditions(database, moment, number, mode.delay_ms, position)
-    statement = f"SELECT {listed(selected)} FROM {place}"
-    if conditions:
-        statement += f" WHERE {' AND '.join(conditions)}"
-    if order:
-        statement += f" ORDER BY {listed(order)}"
+    conditions = _conditions(database, moment, number, mode.delay_ms, position)
+    query = database.sql.query(selected, database.sql.place(source), conditions, order)
     at = None if number is None else columns.index(number)
-    return RowQuery(columns, statement, tuple(parameters), moment, at)
+    return RowQuery(columns, query, moment, at)
 
 
-def check_required(database: Database, table: TableName, mode: ReadMode) -> None:
+def check_required(database: "Database", table: TableName, mode: ReadMode) -> None:
     """Raise ConnectError when a column of the mode may have no value (validate.non.null)."""
     columns = database.columns(table)
     if not columns:
@@ -138,35 +131,34 @@ def _may_be_null(table: TableName, name: str, value: str) -> str:
 
 
 def _conditions(
-    database: Database,
-    moment: Moment | None,
-    number: Column | None,
+    database: "Database",
+    moment: "Moment | None",
+    number: "ResultColumn | None",
     delay_ms: int,
     position: RowPosition,
-) -> tuple[list[str], list[Any]]:
-    """Return the conditions of rows after the position, and their parameters."""
-    mark, last = database.mark, position.incrementing
+) -> "list[Expression]":
+    """Return the conditions of rows after the position."""
+    marked, last = database.sql.marked, position.incrementing
     if moment is None:
         if number is None:
-            return [], []
-        if last is None:
-            return [f"{number.expression} IS NOT NULL"], []
-        return [f"{number.expression} > {mark}"], [last]
+            return []
+        after = number.expression.is_not(None) if last is None else number.expression > marked(last)
+        return [after]
     end = moment.parameter(database.now_nanos() - delay_ms * _NANOS_PER_MS)
-    conditions, parameters = [f"{moment.expression} < {mark}"], [end]
+    conditions: list[Expression] = [moment.expression < marked(end)]
     if number is not None:
-        conditions.append(f"{number.expression} IS NOT NULL")
+        conditions.append(number.expression.is_not(None))
     if position.nanos is None:
-        return conditions, parameters
+        return conditions
     reached = moment.parameter(position.nanos)
-    after = f"{moment.expression} > {mark}"
+    later = moment.expression > marked(reached)
     if number is None or last is None:
-        return [*conditions, after], [*parameters, reached]
-    same = f"({moment.expression} = {mark} AND {number.expression} > {mark})"
-    return [*conditions, f"({same} OR {after})"], [*parameters, reached, last, reached]
+        return [*conditions, later]
+    same = (moment.expression == marked(reached)) & (number.expression > marked(last))
+    return [*conditions, same | later]
 
 
-def _column(columns: Sequence[Column], key: str, name: str, place: str) -> Column:
+def _column(columns: "Sequence[ResultColumn]", key: str, name: str, place: str) -> "ResultColumn":
     """Return the column that a property names. Raises ConnectError."""
     for column in columns:
         if column.name == name:
@@ -176,5 +168,5 @@ def _column(columns: Sequence[Column], key: str, name: str, place: str) -> Colum
     )
 
 
-def _names(columns: Sequence[Column]) -> str:
+def _names(columns: "Sequence[ResultColumn]") -> str:
     return listed(column.name for column in columns)

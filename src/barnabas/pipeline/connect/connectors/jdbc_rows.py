@@ -1,4 +1,4 @@
-"""Records as rows, and the statements that write rows: pure functions of a job's settings.
+"""Records as rows of tables: pure functions of a job's settings.
 
 Records with the same schemas have rows of one form, so what depends on the schemas is decided once.
 """
@@ -10,7 +10,6 @@ from typing import Any, Final, TypeAlias
 
 import attrs
 
-from barnabas.pipeline.connect.connectors.database_access import Database, TableName, listed
 from barnabas.pipeline.connect.connectors.jdbc_config import texts
 from barnabas.pipeline.data import connect_schema as s
 from barnabas.pipeline.data.connect_errors import DataError
@@ -178,45 +177,7 @@ def _schema_of(value: Any, record: SinkRecord) -> Schema:
     return Schema(kind)
 
 
-def statement_of(database: Database, mode: str, table: TableName, form: RowForm) -> str:
-    """Return the statement that writes rows with the columns of this one."""
-    place = database.reference(table)
-    if form.is_deletion:
-        return f"DELETE FROM {place} WHERE {_equals(database, form.keys, ' AND ')}"
-    if mode == "update":
-        if not form.values:
-            raise DataError(f"insert.mode=update: a record of {table} has no field to set")
-        changes = _equals(database, form.values, ", ")
-        return f"UPDATE {place} SET {changes} WHERE {_equals(database, form.keys, ' AND ')}"
-    names = listed(database.quoted(cell.name) for cell in form.cells)
-    marks = listed(database.mark for _ in form.cells)
-    text = f"INSERT INTO {place} ({names}) VALUES ({marks})"
-    if mode == "upsert":
-        keys = [database.quoted(cell.name) for cell in form.keys]
-        text += f" {database.upsert(keys, [database.quoted(cell.name) for cell in form.values])}"
-    return text
-
-
-def _equals(database: Database, cells: tuple[Cell, ...], separator: str) -> str:
-    return separator.join(f"{database.quoted(cell.name)} = {database.mark}" for cell in cells)
-
-
 def marked_cells(mode: str, form: RowForm) -> tuple[Cell, ...]:
     """Return the cells in the order of the statement's parameters."""
     is_update = mode == "update" and not form.is_deletion
     return (*form.values, *form.keys) if is_update else form.cells
-
-
-def creation_of(database: Database, table: TableName, form: RowForm) -> str:
-    """Return the statement that creates a table for rows like this one."""
-    keys = {cell.name for cell in form.keys}
-    columns = [
-        f"{database.quoted(cell.name)} "
-        + database.type_name(cell.schema, is_key=cell.name in keys)
-        + ("" if cell.schema.optional and cell.name not in keys else " NOT NULL")
-        for cell in form.cells
-    ]
-    if form.keys:
-        columns.append(f"PRIMARY KEY ({listed(database.quoted(cell.name) for cell in form.keys)})")
-    place = database.reference(table)
-    return f"CREATE TABLE {place} ({listed(columns)}){database.table_options}"

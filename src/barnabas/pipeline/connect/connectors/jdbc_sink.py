@@ -15,28 +15,24 @@ task that was suspended, and wakes up after another has taken its place, rolls b
 
 from collections.abc import Generator, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar
 
 import attrs
 
 from barnabas.pipeline.connect.connectors.database_access import (
-    Column,
-    Database,
     DatabaseSettings,
-    Parameters,
     TableName,
     connect,
 )
 from barnabas.pipeline.connect.connectors.jdbc_config import SINK
+from barnabas.pipeline.connect.connectors.jdbc_positions import JdbcPositions, StoredPosition
 from barnabas.pipeline.connect.connectors.jdbc_rows import (
     Cell,
     RowForm,
     SinkSettings,
-    creation_of,
     form_key,
     form_of,
     marked_cells,
-    statement_of,
 )
 from barnabas.pipeline.connect.connectors.jdbc_validation import raise_first, sink_errors
 from barnabas.pipeline.connect.plugin_api import (
@@ -45,23 +41,17 @@ from barnabas.pipeline.connect.plugin_api import (
     SinkTask,
     TopicPartition,
 )
-from barnabas.pipeline.data import connect_schema as s
-from barnabas.pipeline.data.connect_errors import ConnectError, RetriableError
+from barnabas.pipeline.data.connect_errors import ConnectError
 from barnabas.pipeline.data.records import SinkRecord
 from barnabas.pipeline.definitions.config_def import ConfigDef
 from barnabas.pipeline.definitions.config_types import ParsedValue
 
-_OFFSETS: Final = "barnabas_offsets"
-_KEY: Final = "job = ? AND topic = ? AND part = ?"
-
-
-@attrs.frozen
-class _Stored:
-    """The row of a partition in the table of offsets."""
-
-    next: int
-    batch: int
-    is_confirmed: bool
+if TYPE_CHECKING:
+    from barnabas.pipeline.connect.connectors.sql_database import (
+        Database,
+        Parameters,
+        ResultColumn,
+    )
 
 
 @attrs.frozen
@@ -89,8 +79,10 @@ class JdbcSinkTask(SinkTask):
         self._settings = SinkSettings.of(values, props.get("name", ""))
         self._database = connect(DatabaseSettings.of(values))
         self._columns: dict[TableName, set[str]] = {}
+        self._writings: dict[Hashable, _Writing] = {}
         try:
-            self._create_offsets(self._database)
+            self._positions = JdbcPositions(self._database, self._settings.job)
+            self._positions.create()
         except BaseException:
             self.stop()
             raise
@@ -98,24 +90,14 @@ class JdbcSinkTask(SinkTask):
     def open(self, positions: Mapping[TopicPartition, CommittedPosition]) -> None:
         """Begin the database transaction, and find what an earlier batch has written."""
         self._begin()
-        rows = self._connected().fetch(
-            self._marked(
-                f"SELECT topic, part, next, batch, confirmed FROM {_OFFSETS} WHERE job = ?"
-            ),
-            [self._settings.job],
-        )
-        self._stored = {
-            (topic, partition): _Stored(following, batch, bool(is_confirmed))
-            for topic, partition, following, batch, is_confirmed in rows
-        }
+        self._stored = self._positions.read()
         self._reached: dict[TopicPartition, int] = {}
         self._noted = {where for where, position in positions.items() if position.note}
         self._flushed: list[TopicPartition] = []
-        self._writings: dict[Hashable, _Writing] = {}
 
     def put(self, records: Sequence[SinkRecord]) -> None:
         """Write the rows that an earlier batch has not written. Raises ConnectError."""
-        statement, pending = "", list[Parameters]()
+        statement, pending = "", list["Parameters"]()
         parameter = self._connected().parameter
         for record in records:
             topic, partition, offset = record.original
@@ -156,10 +138,7 @@ class JdbcSinkTask(SinkTask):
             self._connected().rollback()
         elif is_committed:
             for where in self._flushed:
-                self._execute(
-                    f"UPDATE {_OFFSETS} SET confirmed = 1 WHERE {_KEY}",
-                    [self._settings.job, *where],
-                )
+                self._positions.confirm(where)
         self._flushed = []
 
     def stop(self) -> None:
@@ -169,22 +148,7 @@ class JdbcSinkTask(SinkTask):
             self._database.close()
             self._database = None
 
-    @staticmethod
-    def _create_offsets(database: Database) -> None:
-        """Create the table of offsets, unless it exists: that needs a privilege."""
-        if database.columns(database.table(_OFFSETS)):
-            return
-        text = database.type_name(s.STRING, is_key=True)
-        database.begin()
-        with database.definitions():
-            database.execute(
-                f"CREATE TABLE IF NOT EXISTS {_OFFSETS} (job {text}, topic {text}, "
-                "part INTEGER, next BIGINT, batch BIGINT, confirmed INTEGER, "
-                f"PRIMARY KEY (job, topic, part)){database.table_options}"
-            )
-        database.commit()
-
-    def _connected(self) -> Database:
+    def _connected(self) -> "Database":
         if self._database is None:
             raise ConnectError("the task is not started")
         return self._database
@@ -197,13 +161,6 @@ class JdbcSinkTask(SinkTask):
         self._connected().commit()
         self._is_open = False
 
-    def _marked(self, statement: str) -> str:
-        """Return a statement of this module with the database's parameter marks."""
-        return statement.replace("?", self._connected().mark)
-
-    def _execute(self, statement: str, parameters: Parameters) -> int:
-        return self._connected().execute(self._marked(statement), parameters)
-
     def _written(self, where: TopicPartition) -> int:
         """Return the offset before which the database has the rows of a partition."""
         stored = self._stored.get(where)
@@ -214,27 +171,7 @@ class JdbcSinkTask(SinkTask):
 
     def _store(self, where: TopicPartition, following: int) -> None:
         """Write the position of a partition. Raises RetriableError when it has changed."""
-        stored, is_noted = self._stored.get(where), int(where in self._noted)
-        key = [self._settings.job, *where]
-        if stored is None:
-            or_nothing = self._connected().upsert(("job", "topic", "part"), ())
-            changed = self._execute(
-                f"INSERT INTO {_OFFSETS} (job, topic, part, next, batch, confirmed) "
-                f"VALUES (?, ?, ?, ?, 1, ?) {or_nothing}",
-                [*key, following, is_noted],
-            )
-        else:
-            changed = self._execute(
-                f"UPDATE {_OFFSETS} SET next = ?, batch = batch + 1, confirmed = ? "
-                f"WHERE {_KEY} AND batch = ?",
-                [following, is_noted, *key, stored.batch],
-            )
-        if changed != 1:
-            topic, partition = where
-            raise RetriableError(
-                f"another task of {self._settings.job} has written {topic}-{partition} since this "
-                "batch began: the batch is rolled back"
-            )
+        self._positions.write(where, self._stored.get(where), following, where in self._noted)
 
     def _writing(self, record: SinkRecord) -> _Writing:
         """Return how a record is written, decided once for records with the same schemas."""
@@ -244,12 +181,12 @@ class JdbcSinkTask(SinkTask):
             database, mode = self._connected(), self._settings.mode
             form = form_of(self._settings, record)
             table = database.table(self._settings.table.replace("${topic}", record.topic))
-            statement = statement_of(database, mode, table, form)
+            statement = database.sql.writing(mode, table, form)
             found = _Writing(table, form, statement, marked_cells(mode, form))
             self._writings[key] = found
         return found
 
-    def _write(self, statement: str, parameters: Sequence[Parameters]) -> None:
+    def _write(self, statement: str, parameters: "Sequence[Parameters]") -> None:
         if parameters:
             self._connected().execute_each(statement, parameters)
 
@@ -269,8 +206,8 @@ class JdbcSinkTask(SinkTask):
         """Return the columns of a table, after it has got what is missing."""
         database, settings = self._connected(), self._settings
         columns = _names(database.columns(table))
-        if columns:
-            database.check_transactional(table)
+        if columns and (reason := database.untransactional(table)) is not None:
+            raise ConnectError(reason)
         if not columns and not settings.creates:
             raise ConnectError(f"table {table} does not exist and auto.create is false")
         missing = [cell for cell in form.cells if cell.name not in columns]
@@ -279,14 +216,13 @@ class JdbcSinkTask(SinkTask):
         with self._definitions():
             columns = _names(database.columns(table))
             if not columns:
-                database.execute(creation_of(database, table, form))
-                return {cell.name for cell in form.cells}
+                created = {cell.name: cell.schema for cell in form.cells}
+                keys = {cell.name for cell in form.keys}
+                database.execute(database.sql.creation(table, created, keys))
+                return {*created}
             for cell in form.cells:
                 if cell.name not in columns:
-                    database.execute(
-                        f"ALTER TABLE {database.reference(table)} ADD COLUMN "
-                        f"{database.quoted(cell.name)} {database.type_name(cell.schema)}"
-                    )
+                    database.execute(database.sql.addition(table, cell.name, cell.schema))
                     columns.add(cell.name)
         return columns
 
@@ -311,11 +247,11 @@ class JdbcSinkTask(SinkTask):
         for where, following in self._reached.items():
             stored = self._stored.get(where)
             batch = 1 if stored is None else stored.batch + 1
-            self._stored[where] = _Stored(following, batch, where in self._noted)
+            self._stored[where] = StoredPosition(following, batch, where in self._noted)
         self._reached.clear()
 
 
-def _names(columns: Sequence[Column]) -> set[str]:
+def _names(columns: "Sequence[ResultColumn]") -> set[str]:
     return {column.name for column in columns}
 
 

@@ -7,12 +7,11 @@ moment. The columns of a table are read again with each query, so new columns ar
 import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import attrs
 
 from barnabas.pipeline.connect.connectors.database_access import (
-    Database,
     DatabaseSettings,
     TableName,
     connect,
@@ -33,6 +32,9 @@ from barnabas.pipeline.data.connect_schema import Schema, Struct, struct_schema
 from barnabas.pipeline.data.records import SourceRecord
 from barnabas.pipeline.definitions.config_def import ConfigDef
 from barnabas.pipeline.definitions.config_types import ParsedValue
+
+if TYPE_CHECKING:
+    from barnabas.pipeline.connect.connectors.sql_database import Database
 
 _NANOS_PER_MS: Final = 1_000_000
 _TABLES: Final = "tables"
@@ -122,7 +124,7 @@ class JdbcSourceTask(SourceTask):
         topic = f"{prefix}{source.table}" if is_table else prefix
         return _Reading(source, partition, topic, position)
 
-    def _connected(self) -> Database:
+    def _connected(self) -> "Database":
         if self._database is None:
             raise ConnectError("the task is not started")
         return self._database
@@ -136,7 +138,7 @@ class JdbcSourceTask(SourceTask):
         query = row_query(database, reading.source, self._mode, reading.position)
         name = reading.source.table if isinstance(reading.source, TableName) else None
         schema = struct_schema([(each.name, each.schema) for each in query.columns], name=name)
-        rows = database.rows(query.statement, query.parameters, self._batch)
+        rows = database.rows(query.statement, self._batch)
         return _Rows(reading, query, schema, rows)
 
     def _records(self, found: _Rows) -> list[SourceRecord]:

@@ -8,8 +8,10 @@ from typing import Final
 
 from barnabas.pipeline.connect.connectors.database_access import (
     MYSQL_PREFIXES,
+    ORACLE_PREFIX,
     POSTGRES_PREFIX,
     SQLITE_PREFIX,
+    SQLSERVER_PREFIX,
     DatabaseSettings,
     file_of,
     listed,
@@ -18,6 +20,12 @@ from barnabas.pipeline.connect.connectors.database_access import (
 from barnabas.pipeline.connect.connectors.jdbc_config import texts
 from barnabas.pipeline.connect.connectors.mysql_address import check_host
 from barnabas.pipeline.connect.connectors.postgres_address import driver_address
+from barnabas.pipeline.connect.connectors.reflected_address import (
+    NO_QUERY,
+    NO_UPSERT,
+    oracle_address,
+    sqlserver_address,
+)
 from barnabas.pipeline.data.connect_errors import ConnectError
 from barnabas.pipeline.definitions.config_types import ParsedValue
 
@@ -41,6 +49,8 @@ def source_errors(values: Mapping[str, ParsedValue]) -> Iterator[tuple[str, str]
         name = f"{part}.column.name"
         if part in str(mode) and not values.get(name, True):
             yield name, f"mode={mode} needs {name}"
+    if values.get("query") and _is_reflected(values):
+        yield "query", NO_QUERY
     has_lists = bool(values.get("table.whitelist") or values.get("table.blacklist"))
     if values.get("query") and has_lists:
         yield "query", "set query, or table.whitelist and table.blacklist, not both"
@@ -51,6 +61,8 @@ def source_errors(values: Mapping[str, ParsedValue]) -> Iterator[tuple[str, str]
 def sink_errors(values: Mapping[str, ParsedValue]) -> Iterator[tuple[str, str]]:
     """Yield the errors of a sink; `values` lacks the properties whose value is not valid."""
     yield from _address_errors(values)
+    if values.get("insert.mode") == "upsert" and _is_reflected(values):
+        yield "insert.mode", NO_UPSERT
     mode, pk_mode = values.get("insert.mode", "insert"), values.get("pk.mode")
     if mode != "insert" and pk_mode == "none":
         yield "pk.mode", f"insert.mode={mode} needs a primary key: set pk.mode"
@@ -69,6 +81,10 @@ def sink_errors(values: Mapping[str, ParsedValue]) -> Iterator[tuple[str, str]]:
         )
 
 
+def _is_reflected(values: Mapping[str, ParsedValue]) -> bool:
+    return str(values.get(_URL)).startswith((ORACLE_PREFIX, SQLSERVER_PREFIX))
+
+
 def _address_errors(values: Mapping[str, ParsedValue]) -> Iterator[tuple[str, str]]:
     url = values.get(_URL)
     if not isinstance(url, str):
@@ -80,6 +96,10 @@ def _address_errors(values: Mapping[str, ParsedValue]) -> Iterator[tuple[str, st
             driver_address(DatabaseSettings(url))
         elif url.startswith(MYSQL_PREFIXES):
             check_host(url)
+        elif url.startswith(ORACLE_PREFIX):
+            oracle_address(url)
+        elif url.startswith(SQLSERVER_PREFIX):
+            sqlserver_address(url)
         else:
             raise unsupported(url)
     except ConnectError as error:

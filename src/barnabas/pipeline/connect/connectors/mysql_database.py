@@ -10,22 +10,20 @@ limit.
 
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
+import attrs
 import pymysql
 from pymysql.constants import CLIENT, FIELD_TYPE
 from pymysql.cursors import SSCursor
+from sqlalchemy import ClauseElement, TableClause, cast, column, func, literal_column
+from sqlalchemy.dialects.mysql import DATETIME, insert
 
 from barnabas.pipeline.connect.connectors.column_values import nanos_of as nanos_of_moment
 from barnabas.pipeline.connect.connectors.column_values import timestamp_of
 from barnabas.pipeline.connect.connectors.database_access import (
-    Column,
     DatabaseSettings,
-    Moment,
-    NumericMapping,
-    Parameters,
     TableName,
-    first_value,
     listed,
 )
 from barnabas.pipeline.connect.connectors.mysql_address import driver_arguments
@@ -33,28 +31,24 @@ from barnabas.pipeline.connect.connectors.mysql_errors import NO_SUCH_TABLE, dri
 from barnabas.pipeline.connect.connectors.mysql_types import (
     MOMENT_CODES,
     ColumnType,
-    column_type,
+    column_types,
     connect_value,
     driver_value,
     nanos_of,
     schema_of,
 )
-from barnabas.pipeline.connect.connectors.server_database import (
-    ServerDatabase,
-    check_table_types,
+from barnabas.pipeline.connect.connectors.sql_database import (
+    Adapter,
+    Database,
+    Moment,
+    Parameters,
+    ResultColumn,
 )
+from barnabas.pipeline.connect.connectors.sql_statements import first_of
 from barnabas.pipeline.data.connect_errors import ConnectError, DataError, RetriableError
-from barnabas.pipeline.data.connect_schema import Schema
 
 _IDLE_MAX_S: Final = 31_536_000
 _IDLE_IN_TRANSACTION_MAX_S: Final = 120
-_SESSION: Final = (
-    "SET SESSION sql_mode = CONCAT_WS(',', @@sql_mode, 'STRICT_ALL_TABLES', "
-    "'NO_AUTO_VALUE_ON_ZERO'), time_zone = '+00:00', "
-    "innodb_lock_wait_timeout = 60, lock_wait_timeout = 60, net_write_timeout = 600, "
-    f"wait_timeout = {_IDLE_MAX_S}",
-    "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
-)
 _KINDS: Final = {"TABLE": ("BASE TABLE", "SYSTEM VERSIONED"), "VIEW": ("VIEW",)}
 _TABLES: Final = (
     "SELECT table_schema, table_name FROM information_schema.tables WHERE table_type IN %s "
@@ -70,64 +64,71 @@ _ENGINE: Final = (
 _DEFINITIONS_LOCK: Final = "barnabas_definitions"
 _DEFINITIONS_WAIT_S: Final = 60
 _MESSAGE_BYTES_MAX: Final = 1_000_000
+_MARK: Final = "%s"
 _VALUES: Final = " VALUES "
 
 
-class MysqlDatabase(ServerDatabase):
+def _upsert(place: TableClause, keys: Sequence[str], values: Sequence[str]) -> Any:
+    # SQLAlchemy's `inserted` doubles the percent signs of a name twice.
+    changes = {each: func.VALUES(column(place.c[each].name)) for each in values}
+    return insert(place).on_duplicate_key_update(changes or {keys[0]: place.c[keys[0]]})
+
+
+class MysqlDatabase(Database):
     """A connection to a database."""
 
-    table_options: str = " ENGINE=InnoDB"
-    are_definitions_transactional: bool = False
+    adapter: ClassVar[Adapter] = Adapter(
+        driver_errors,
+        driver_value,
+        connect_value,
+        _upsert,
+        session=(
+            "SET SESSION sql_mode = CONCAT_WS(',', @@sql_mode, 'STRICT_ALL_TABLES', "
+            "'NO_AUTO_VALUE_ON_ZERO'), time_zone = '+00:00', "
+            "innodb_lock_wait_timeout = 60, lock_wait_timeout = 60, net_write_timeout = 600, "
+            f"wait_timeout = {_IDLE_MAX_S}",
+            "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
+        ),
+        table_types=_KINDS,
+    )
+    are_definitions_transactional: ClassVar[bool] = False
 
     def __init__(self, settings: DatabaseSettings) -> None:
-        super().__init__("`", connect_value)
-        self._mapping: NumericMapping = settings.numeric_mapping
         arguments = driver_arguments(settings)
-        with driver_errors(f"{arguments['host']}:{arguments['port']}"):
-            self._connection: Any = pymysql.connect(
+
+        def connect() -> Any:
+            return pymysql.connect(
                 **arguments,
                 charset="utf8mb4",
                 autocommit=True,
                 client_flag=CLIENT.MULTI_STATEMENTS,
             )
-        for statement in _SESSION:
-            self.execute(statement)
+
+        self._mapping = settings.numeric_mapping
+        place = f"{arguments['host']}:{arguments['port']}"
+        super().__init__("mysql+pymysql://", place, creator=connect, paramstyle="format")
         version, packet = self.fetch("SELECT VERSION(), @@max_allowed_packet")[0]
         # Keys are compared exactly: with case, accents, and spaces at the end.
-        is_mariadb = "MariaDB" in version
-        self._collation: str = "utf8mb4_nopad_bin" if is_mariadb else "utf8mb4_0900_bin"
+        collation = "utf8mb4_nopad_bin" if "MariaDB" in version else "utf8mb4_0900_bin"
+        self.sql = attrs.evolve(self.sql, types=column_types(collation))
         self._packet: int = packet
 
-    def close(self) -> None:
-        """Close the connection."""
-        with suppress(pymysql.Error):  # it is closed when its task ended within a query
-            self._connection.close()
-
-    def tables(self, types: Sequence[str], schema_pattern: str | None) -> list[TableName]:
-        """Return the tables of the address's database, or of those of a pattern.
-
-        Raises ConnectError.
-        """
-        check_table_types(types, _KINDS)
-        kinds = [kind for each in types for kind in _KINDS[each.upper()]]
+    def tables_of(self, types: Sequence[str], schema_pattern: str | None) -> list[TableName]:
+        """Return the tables of the address's database, or of those of a pattern."""
+        kinds = [kind for each in types for kind in _KINDS[each]]
         parameters = [kinds, schema_pattern, schema_pattern]
         return [TableName(*row) for row in self.fetch(_TABLES, parameters)]
 
-    def columns(self, table: TableName) -> list[Column]:
-        """Return the columns of a table; none when it does not exist."""
-        return self.described(self.reference(table), is_table=True)
-
-    def described(self, source: str, *, is_table: bool = False) -> list[Column]:
-        """Return the columns of a query in brackets or a table; none when there is no table."""
-        statement = f"SELECT * FROM {source} LIMIT 0"
-        with driver_errors(statement), self._connection.cursor() as cursor:
-            try:
-                cursor.execute(statement, ())
-            except pymysql.ProgrammingError as error:
-                if is_table and error.args[0] == NO_SUCH_TABLE:
-                    return []
-                raise
-            fields = cursor._result.fields
+    def columns(self, source: TableName | str) -> list[ResultColumn]:
+        """Return the columns of a table or a query; none of a table that does not exist."""
+        is_table = isinstance(source, TableName)
+        try:
+            fields = self.described(source)._result.fields
+        except ConnectError as error:
+            cause: Any = error.__cause__
+            if is_table and getattr(cause, "args", ())[:1] == (NO_SUCH_TABLE,):
+                return []
+            raise
         return [
             self._column(
                 ColumnType(f.name, f.type_code, f.flags, f.charsetnr, f.length, f.scale), is_table
@@ -135,46 +136,33 @@ class MysqlDatabase(ServerDatabase):
             for f in fields
         ]
 
-    def _column(self, kind: ColumnType, is_table: bool) -> Column:
-        name = self.quoted(kind.name)
+    def _column(self, kind: ColumnType, is_table: bool) -> ResultColumn:
+        name = self.sql.column(kind.name)
         # The server sends six digits of a FLOAT, and all of a DOUBLE.
-        expression = f"{name} + 0e0" if kind.code == FIELD_TYPE.FLOAT else name
+        expression = name + literal_column("0e0") if kind.code == FIELD_TYPE.FLOAT else name
         is_required = is_table and kind.is_required
         schema = schema_of(kind, self._mapping, optional=not is_required)
-        return Column(kind.name, schema, expression, is_required, kind.code)
+        return ResultColumn(kind.name, schema, expression, is_required, kind.code)
 
-    def fetch(self, statement: str, parameters: Parameters = ()) -> list[Any]:
-        """Run a query and return all rows."""
-        with driver_errors(statement), self._connection.cursor() as cursor:
-            cursor.execute(statement, tuple(parameters))
-            return list(cursor.fetchall())
-
-    def rows(self, statement: str, parameters: Parameters, size: int) -> Iterator[Sequence[Any]]:
+    def rows(self, statement: ClauseElement, size: int) -> Iterator[Sequence[Any]]:
         """Run a query and yield its rows as the server sends them."""
-        cursor: Any = SSCursor(self._connection)
-        with driver_errors(statement):
-            cursor.execute(statement, tuple(parameters))
-        try:
-            while True:
-                with driver_errors(statement):
-                    found = cursor.fetchmany(size)
-                if not found:
-                    break
-                yield from found
-        finally:
-            if cursor._result is not None and cursor._result.unbuffered_active:
-                # The driver would read all other rows first.
-                cursor._result.unbuffered_active = False
-                self.close()
-
-    def execute(self, statement: str, parameters: Parameters = ()) -> int:
-        """Run a statement and return the number of rows that it changed."""
-        with driver_errors(statement), self._connection.cursor() as cursor:
-            return cursor.execute(statement, tuple(parameters))
+        found, values = self.sql.compiled(statement)
+        with self.errors(found):
+            cursor: Any = self.driver.cursor(SSCursor)
+            cursor.execute(found, values)
+            unread = cursor._result
+            try:
+                while rows := cursor.fetchmany(size):
+                    yield from rows
+            finally:
+                if unread.unbuffered_active:
+                    # The driver would read all other rows first.
+                    unread.unbuffered_active = False
+                    self.connection.invalidate()
 
     def execute_each(self, statement: str, parameters: Sequence[Parameters]) -> None:
         """Run a statement with one set of parameters after the other, many in a message."""
-        with driver_errors(statement), self._connection.cursor() as cursor:
+        with self.errors(statement), self.driver.cursor() as cursor:
             for message in self._messages(statement, parameters):
                 cursor.execute(message)
                 while cursor.nextset():
@@ -182,14 +170,14 @@ class MysqlDatabase(ServerDatabase):
 
     def _messages(self, statement: str, parameters: Sequence[Parameters]) -> Iterator[bytes]:
         """Yield statements with many rows, or many statements, up to a size. Raises DataError."""
-        marks = f"({listed(self.mark for _ in parameters[0])})"
+        marks = f"({listed(_MARK for _ in parameters[0])})"
         head, values, tail = statement.rpartition(f"{_VALUES}{marks}")
         each, separator = (marks, b", ") if values else (statement, b"; ")
         start = (head % () + _VALUES).encode() if values else b""
         end = (tail % ()).encode() if values else b""
         size_max = min(_MESSAGE_BYTES_MAX, self._packet - 1)
         rows, size = list[bytes](), 0
-        escape: Callable[[Any], str] = self._connection.escape
+        escape: Callable[[Any], str] = self.driver.escape
         for row in parameters:
             text = (each % tuple(map(escape, row))).encode()
             if rows and size + len(text) > size_max:
@@ -234,28 +222,16 @@ class MysqlDatabase(ServerDatabase):
             with suppress(RetriableError):  # the server releases the lock of a lost connection
                 self.fetch("SELECT RELEASE_LOCK(%s)", lock[:1])
 
-    def check_transactional(self, table: TableName) -> None:
-        """Raise ConnectError when rows of a table are not written in transactions."""
-        for (engine,) in self.fetch(_ENGINE, [table.schema or None, table.table]):
-            raise ConnectError(
-                f"table {table} has the engine {engine}, which has no transactions: "
-                f"ALTER TABLE {table} ENGINE=InnoDB"
+    def untransactional(self, name: TableName) -> str | None:
+        """Return why rows of a table are not written in transactions, None when they are."""
+        for (engine,) in self.fetch(_ENGINE, [name.schema or None, name.table]):
+            return (
+                f"table {name} has the engine {engine}, which has no transactions: "
+                f"ALTER TABLE {name} ENGINE=InnoDB"
             )
+        return None
 
-    def upsert(self, keys: Sequence[str], values: Sequence[str]) -> str:
-        """Return the end of an INSERT that replaces the values of a row with the same key."""
-        changes = [f"{name} = VALUES({name})" for name in values] or [f"{keys[0]} = {keys[0]}"]
-        return f"ON DUPLICATE KEY UPDATE {listed(changes)}"
-
-    def type_name(self, schema: Schema, *, is_key: bool = False) -> str:
-        """Return the type of a column for a schema. Raises DataError."""
-        return column_type(schema, is_key=is_key, collation=self._collation)
-
-    def parameter(self, schema: Schema, value: Any) -> Any:
-        """Return a value of a record as the driver takes it. Raises DataError."""
-        return driver_value(schema, value)
-
-    def moment(self, columns: Sequence[Column]) -> Moment:
+    def moment(self, columns: Sequence[ResultColumn]) -> Moment:
         """Return the first timestamp that has a value. Raises ConnectError."""
         others = [column.name for column in columns if column.kind not in MOMENT_CODES]
         if others:
@@ -264,11 +240,10 @@ class MysqlDatabase(ServerDatabase):
                 "TIMESTAMP or DATE"
             )
         moments = [
-            f"CAST({each.expression} AS DATETIME)" if each.kind == FIELD_TYPE.DATE
-            else each.expression
+            cast(each.expression, DATETIME) if each.kind == FIELD_TYPE.DATE else each.expression
             for each in columns
-        ]  # fmt: skip
-        return Moment(first_value(moments), timestamp_of, nanos_of)
+        ]
+        return Moment(first_of(moments), timestamp_of, nanos_of)
 
     def now_nanos(self) -> int:
         """Return the database's time."""

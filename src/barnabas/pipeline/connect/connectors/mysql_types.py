@@ -4,7 +4,7 @@ Columns have the types that Confluent's source gives them by MySQL's JDBC driver
 BIT(1) are INT8, unsigned numbers the next larger type, a YEAR the first day of the year.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from math import isfinite
@@ -13,36 +13,33 @@ from typing import Any, Final
 
 import attrs
 from pymysql.constants import FIELD_TYPE
+from sqlalchemy.dialects import mysql
 
+from barnabas.pipeline.connect.connectors.column_types import COLUMN_TYPES, ColumnTypes
 from barnabas.pipeline.connect.connectors.column_values import (
+    CONVERSIONS,
     MICROS_PER_MS,
     date_of,
-    decimal_of,
-    float_of,
-    moment_of,
-    moment_value,
     numeric_schema,
 )
+from barnabas.pipeline.connect.connectors.column_values import driver_value as _driver_value
 from barnabas.pipeline.connect.connectors.column_values import nanos_of as _nanos_of
 from barnabas.pipeline.connect.connectors.database_access import NumericMapping
 from barnabas.pipeline.data import connect_schema as s
 from barnabas.pipeline.data.connect_errors import DataError
 from barnabas.pipeline.data.connect_schema import (
     DATE_NAME,
-    DECIMAL_NAME,
     TIME_NAME,
     TIMESTAMP_NAME,
     Schema,
     Type,
 )
 from barnabas.pipeline.data.java_values import EpochMillis
-from barnabas.pipeline.data.logical_types import scale_of
 
 MOMENT_CODES: Final = frozenset({FIELD_TYPE.DATE, FIELD_TYPE.DATETIME, FIELD_TYPE.TIMESTAMP})
 _NOT_NULL_FLAG: Final = 1
 _UNSIGNED_FLAG: Final = 32
 _BINARY_CHARSET: Final = 63
-_DECIMAL_DIGITS_MAX: Final = 65
 _INT64_MAX: Final = (1 << 63) - 1
 _MICROSECOND: Final = timedelta(microseconds=1)
 _DAY: Final = timedelta(days=1)
@@ -69,27 +66,17 @@ _SCHEMAS: Final[Mapping[int, tuple[Schema, Schema]]] = {
 }
 """Schemas by the code of a type, for columns with and without NOT NULL."""
 
-_COLUMN_TYPES: Final[Mapping[Type, str]] = {
-    Type.INT8: "TINYINT",
-    Type.INT16: "SMALLINT",
-    Type.INT32: "INT",
-    Type.INT64: "BIGINT",
-    Type.FLOAT32: "FLOAT",
-    Type.FLOAT64: "DOUBLE",
-    Type.BOOLEAN: "BOOLEAN",
-    Type.STRING: "LONGTEXT CHARACTER SET utf8mb4",
-    Type.BYTES: "LONGBLOB",
+_UTF8: Final = "utf8mb4"
+_PRIMITIVE: Final = COLUMN_TYPES.primitive | {
+    Type.INT8: mysql.TINYINT(),
+    Type.FLOAT32: mysql.FLOAT(),
+    Type.STRING: mysql.LONGTEXT(charset=_UTF8),
+    Type.BYTES: mysql.LONGBLOB(),
 }
-_LOGICAL_TYPES: Final[Mapping[str | None, str]] = {
-    DATE_NAME: "DATE",
-    TIME_NAME: "TIME(3)",
-    TIMESTAMP_NAME: "DATETIME(3)",
+_LOGICAL: Final = COLUMN_TYPES.logical | {
+    TIME_NAME: mysql.TIME(fsp=3),
+    TIMESTAMP_NAME: mysql.DATETIME(fsp=3),
 }
-_KEY_TYPES: Final[Mapping[Type, str]] = {
-    Type.STRING: "VARCHAR(256) CHARACTER SET utf8mb4 COLLATE {collation}",
-    Type.BYTES: "VARBINARY(1024)",
-}
-"""Types of key columns: InnoDB's keys have at most 3,072 bytes, of which a character takes four."""
 _AS_THEY_ARE: Final = frozenset({str, int, bool, bytes, Decimal, NoneType})
 """The classes of most values that the driver takes; it takes classes derived from them, too."""
 
@@ -127,32 +114,25 @@ def schema_of(column: ColumnType, mapping: NumericMapping, *, optional: bool) ->
     return Schema(Type.BYTES if column.charset == _BINARY_CHARSET else Type.STRING, optional)
 
 
-def column_type(schema: Schema, *, is_key: bool, collation: str) -> str:
-    """Return the type of a column for a schema; texts of keys by a collation. Raises DataError."""
-    if schema.name == DECIMAL_NAME:
-        return f"DECIMAL({_DECIMAL_DIGITS_MAX}, {scale_of(schema)})"
-    found = _LOGICAL_TYPES.get(schema.name)
-    if found is None and is_key:
-        found = _KEY_TYPES.get(schema.type, "").format(collation=collation)
-    found = found or _COLUMN_TYPES.get(schema.type)
-    if found is None:
-        raise DataError(f"no type of a column fits {schema}")
-    return found
+def column_types(collation: str) -> ColumnTypes:
+    """Return the types of columns, with texts of keys by a collation.
+
+    InnoDB's keys have at most 3,072 bytes, of which a character takes four.
+    """
+    keys = {
+        Type.STRING: mysql.VARCHAR(256, charset=_UTF8, collation=collation),
+        Type.BYTES: mysql.VARBINARY(1_024),
+    }
+    return ColumnTypes(_PRIMITIVE, _LOGICAL, lambda scale: mysql.DECIMAL(65, scale), keys)
 
 
 def driver_value(schema: Schema, value: Any) -> Any:
     """Return a value of a record as the driver takes it. Raises DataError."""
     if value.__class__ in _AS_THEY_ARE:
         return value
-    if isinstance(value, EpochMillis):
-        return moment_value(schema, value.ms)
-    if isinstance(value, float):
-        if not isfinite(value):
-            raise DataError(f"MariaDB and MySQL cannot store the number {value}")
-        return float(value)
-    if isinstance(value, int | str | bytes | Decimal):
-        return value
-    raise DataError(f"no type of a column fits {schema}")
+    if isinstance(value, float) and not isfinite(value):
+        raise DataError(f"MariaDB and MySQL cannot store the number {value}")
+    return _driver_value(schema, value)
 
 
 def connect_value(schema: Schema, value: Any) -> Any:
@@ -201,15 +181,11 @@ def _time(schema: Schema, value: timedelta) -> EpochMillis:
     return EpochMillis(value // _MICROSECOND // MICROS_PER_MS)
 
 
-_CONVERSIONS: Final[Mapping[type, Callable[[Schema, Any], Any]]] = {
+_CONVERSIONS: Final = CONVERSIONS | {
     int: _number,
     bytes: _bytes,
     str: _text,
-    Decimal: decimal_of,
-    float: float_of,
-    date: date_of,
     timedelta: _time,
-    datetime: moment_of,
 }
 
 

@@ -5,29 +5,26 @@ stays in a transaction without a statement is ended by the server, and a wait fo
 a task that was suspended within a batch does not block its successor without limit.
 """
 
-from collections.abc import Collection, Generator, Iterator, Sequence
-from contextlib import contextmanager, suppress
-from typing import Any, Final
+import sys
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, ClassVar, Final
 
 import psycopg
 from psycopg.conninfo import make_conninfo
-from psycopg.rows import TupleRow
+from sqlalchemy import ClauseElement, TableClause, Text, cast
+from sqlalchemy.dialects.postgresql import TIMESTAMP, insert
 
 from barnabas.pipeline.connect.connectors.column_values import (
+    connect_value,
     nanos_of,
     timestamp_of,
     timestamptz_of,
 )
 from barnabas.pipeline.connect.connectors.database_access import (
-    Column,
     DatabaseSettings,
-    Moment,
-    NumericMapping,
-    Parameters,
     TableName,
-    first_value,
     listed,
-    on_conflict,
 )
 from barnabas.pipeline.connect.connectors.postgres_address import driver_address
 from barnabas.pipeline.connect.connectors.postgres_types import (
@@ -35,24 +32,18 @@ from barnabas.pipeline.connect.connectors.postgres_types import (
     TIMESTAMP_OID,
     TIMESTAMPTZ_OID,
     ColumnType,
-    column_type,
-    connect_value,
     driver_value,
     schema_of,
 )
-from barnabas.pipeline.connect.connectors.server_database import (
-    ServerDatabase,
-    check_table_types,
+from barnabas.pipeline.connect.connectors.sql_database import (
+    Adapter,
+    Database,
+    Moment,
+    ResultColumn,
 )
+from barnabas.pipeline.connect.connectors.sql_statements import first_of, on_conflict
 from barnabas.pipeline.data.connect_errors import ConnectError, DataError, RetriableError
-from barnabas.pipeline.data.connect_schema import Schema
 
-_SESSION: Final = (
-    "SET TimeZone = 'UTC'",
-    "SET DateStyle = 'ISO'",
-    "SET lock_timeout = '60s'",
-    "SET idle_in_transaction_session_timeout = '120s'",
-)
 _KINDS: Final = {
     "TABLE": "r",
     "PARTITIONED TABLE": "p",
@@ -72,153 +63,6 @@ _REQUIRED: Final = (
 )
 _DEFINITIONS_LOCK: Final = 7_166_218
 """The number of the advisory lock that tasks hold while they change tables."""
-
-
-class PostgresDatabase(ServerDatabase):
-    """A connection to a database."""
-
-    table_options: str = ""
-    are_definitions_transactional: bool = True
-
-    def __init__(self, settings: DatabaseSettings) -> None:
-        super().__init__('"', connect_value)
-        self._mapping: NumericMapping = settings.numeric_mapping
-        address, parameters, schema = driver_address(settings)
-        with _errors(address):
-            self._connection: psycopg.Connection[TupleRow] = psycopg.connect(
-                make_conninfo(address, **parameters), autocommit=True
-            )
-        for statement in _SESSION:
-            self.execute(statement)
-        if schema:
-            self.execute("SELECT set_config('search_path', %s, false)", [schema])
-
-    def close(self) -> None:
-        """Close the connection."""
-        self._connection.close()
-
-    def tables(self, types: Sequence[str], schema_pattern: str | None) -> list[TableName]:
-        """Return the tables of the given types outside of system schemas. Raises ConnectError."""
-        check_table_types(types, _KINDS)
-        kinds = [_KINDS[each.upper()] for each in types]
-        return [TableName(*row) for row in self.fetch(_TABLES, [kinds, schema_pattern or "%"])]
-
-    def columns(self, table: TableName) -> list[Column]:
-        """Return the columns of a table; none when it does not exist."""
-        reference = self.reference(table)
-        # `reference` is doubled for statements with parameters; a parameter has the name itself.
-        name = reference.replace("%%", "%")
-        found = self.fetch(_REQUIRED, [name])
-        if not found:
-            return []
-        required = {column for column, is_required in found if is_required}
-        return self.described(reference, required)
-
-    def described(self, source: str, required: Collection[str] = ()) -> list[Column]:
-        """Return the columns of a query in brackets or a table; the required ones are NOT NULL."""
-        statement = f"SELECT * FROM {source} LIMIT 0"
-        with _errors(statement):
-            # A plan that is kept fails after an ALTER TABLE, and the driver would keep one soon.
-            cursor = self._connection.execute(statement.encode(), (), prepare=False)
-        result = cursor.pgresult
-        names = [column.name for column in cursor.description or ()]
-        types = [
-            ColumnType(name, result.ftype(at), result.fmod(at), name in required)
-            for at, name in enumerate(names)
-            if result is not None
-        ]
-        return [self._column(each) for each in types]
-
-    def _column(self, kind: ColumnType) -> Column:
-        name = self.quoted(kind.name)
-        expression = name if kind.is_known else f"{name}::text"
-        schema = schema_of(kind, self._mapping)
-        return Column(kind.name, schema, expression, kind.is_required, kind.oid)
-
-    def fetch(self, statement: str, parameters: Parameters = ()) -> list[Any]:
-        """Run a query and return all rows."""
-        with _errors(statement):
-            found = self._connection.execute(statement.encode(), parameters, prepare=False)
-            return found.fetchall()
-
-    def rows(self, statement: str, parameters: Parameters, size: int) -> Iterator[Sequence[Any]]:
-        """Run a query and yield its rows, from a cursor of the server in one transaction."""
-        self.begin()
-        with _errors(statement):
-            cursor = self._connection.cursor(name="barnabas_rows")
-            cursor.execute(statement.encode(), parameters)
-        while True:
-            with _errors(statement):
-                found = cursor.fetchmany(size)
-            if not found:
-                break
-            yield from found
-        with _errors(statement):
-            cursor.close()
-        self.commit()
-
-    def execute(self, statement: str, parameters: Parameters = ()) -> int:
-        """Run a statement and return the number of rows that it changed."""
-        with _errors(statement):
-            return self._connection.execute(statement.encode(), parameters).rowcount
-
-    def execute_each(self, statement: str, parameters: Sequence[Parameters]) -> None:
-        """Run a statement with one set of parameters after the other, without waiting between."""
-        with _errors(statement), self._connection.cursor() as cursor:
-            cursor.executemany(statement.encode(), parameters)
-
-    def begin(self) -> None:
-        """Begin a transaction."""
-        self.execute("BEGIN")
-
-    def commit(self) -> None:
-        """Commit the transaction."""
-        self.execute("COMMIT")
-
-    def rollback(self) -> None:
-        """Roll the transaction back; the server does so itself when the connection is lost."""
-        with suppress(RetriableError):
-            self.execute("ROLLBACK")
-
-    @contextmanager
-    def definitions(self) -> Generator[None]:
-        """Create and change tables, while other tasks do not until the transaction ends."""
-        self.execute("SELECT pg_advisory_xact_lock(%s)", [_DEFINITIONS_LOCK])
-        yield
-
-    def check_transactional(self, table: TableName) -> None:
-        """Do nothing: every table takes part in transactions."""
-
-    def upsert(self, keys: Sequence[str], values: Sequence[str]) -> str:
-        """Return the end of an INSERT that replaces the values of a row with the same key."""
-        return on_conflict(keys, values)
-
-    def type_name(self, schema: Schema, *, is_key: bool = False) -> str:
-        """Return the type of a column for a schema. Raises DataError."""
-        return column_type(schema)
-
-    def parameter(self, schema: Schema, value: Any) -> Any:
-        """Return a value of a record as the driver takes it. Raises DataError."""
-        return driver_value(schema, value)
-
-    def moment(self, columns: Sequence[Column]) -> Moment:
-        """Return the first timestamp that has a value. Raises ConnectError."""
-        kinds = {column.kind for column in columns}
-        if kinds == {TIMESTAMPTZ_OID}:
-            return Moment(
-                first_value([each.expression for each in columns]), timestamptz_of, nanos_of
-            )
-        if kinds <= {TIMESTAMP_OID, DATE_OID}:
-            casts = [f"{each.expression}::timestamp" for each in columns]
-            return Moment(first_value(casts), timestamp_of, nanos_of)
-        raise ConnectError(
-            f"timestamp.column.name={listed(each.name for each in columns)}: the columns must all "
-            "be timestamps without time zone, or all with it"
-        )
-
-    def now_nanos(self) -> int:
-        """Return the database's time."""
-        return nanos_of(self.fetch("SELECT clock_timestamp()")[0][0])
 
 
 @contextmanager
@@ -242,3 +86,109 @@ def _errors(statement: str) -> Generator[None]:
 
 def _shown(error: psycopg.Error, statement: str) -> str:
     return f"{str(error).strip()} in: {statement}"
+
+
+def _upsert(place: TableClause, keys: Sequence[str], values: Sequence[str]) -> Any:
+    return on_conflict(insert(place), keys, values)
+
+
+class PostgresDatabase(Database):
+    """A connection to a database."""
+
+    adapter: ClassVar[Adapter] = Adapter(
+        _errors,
+        driver_value,
+        connect_value,
+        _upsert,
+        session=(
+            "SET TimeZone = 'UTC'",
+            "SET DateStyle = 'ISO'",
+            "SET lock_timeout = '60s'",
+            "SET idle_in_transaction_session_timeout = '120s'",
+        ),
+        table_types=_KINDS,
+    )
+
+    def __init__(self, settings: DatabaseSettings) -> None:
+        address, parameters, schema = driver_address(settings)
+
+        def connect() -> Any:
+            found = psycopg.connect(make_conninfo(address, **parameters), autocommit=True)
+            # A plan that is kept fails after an ALTER TABLE: only `executemany` prepares, which
+            # has no result whose type could change.
+            found.prepare_threshold = sys.maxsize
+            return found
+
+        self._mapping = settings.numeric_mapping
+        super().__init__(
+            "postgresql+psycopg://",
+            address,
+            creator=connect,
+            paramstyle="format",
+            use_native_hstore=False,
+        )
+        if schema:
+            self.execute("SELECT set_config('search_path', %s, false)", [schema])
+
+    def tables_of(self, types: Sequence[str], schema_pattern: str | None) -> list[TableName]:
+        """Return the tables of the given types outside of system schemas."""
+        kinds = [_KINDS[each] for each in types]
+        return [TableName(*row) for row in self.fetch(_TABLES, [kinds, schema_pattern or "%"])]
+
+    def columns(self, source: TableName | str) -> list[ResultColumn]:
+        """Return the columns of a table or a query; none of a table that does not exist."""
+        required: set[str] = set()
+        if isinstance(source, TableName):
+            # A percent sign is doubled for statements with parameters, and this is a parameter.
+            reference = self.sql.reference(source).replace("%%", "%")
+            found = self.fetch(_REQUIRED, [reference])
+            if not found:
+                return []
+            required = {column for column, is_required in found if is_required}
+        cursor = self.described(source)
+        result = cursor.pgresult
+        names = [each.name for each in cursor.description]
+        return [
+            self._column(ColumnType(name, result.ftype(at), result.fmod(at), name in required))
+            for at, name in enumerate(names)
+        ]
+
+    def _column(self, kind: ColumnType) -> ResultColumn:
+        column = self.sql.column(kind.name)
+        expression = column if kind.is_known else cast(column, Text)
+        schema = schema_of(kind, self._mapping)
+        return ResultColumn(kind.name, schema, expression, kind.is_required, kind.oid)
+
+    def rows(self, statement: ClauseElement, size: int) -> Iterator[Sequence[Any]]:
+        """Run a query and yield its rows, from a cursor of the server in one transaction."""
+        self.begin()
+        yield from super().rows(statement, size)
+        self.commit()
+
+    def row_cursor(self) -> Any:
+        """Return a cursor of the server."""
+        return self.driver.cursor(name="barnabas_rows")
+
+    @contextmanager
+    def definitions(self) -> Generator[None]:
+        """Create and change tables, while other tasks do not until the transaction ends."""
+        self.execute("SELECT pg_advisory_xact_lock(%s)", [_DEFINITIONS_LOCK])
+        yield
+
+    def moment(self, columns: Sequence[ResultColumn]) -> Moment:
+        """Return the first timestamp that has a value. Raises ConnectError."""
+        kinds = {column.kind for column in columns}
+        expressions = [each.expression for each in columns]
+        if kinds == {TIMESTAMPTZ_OID}:
+            return Moment(first_of(expressions), timestamptz_of, nanos_of)
+        if kinds <= {TIMESTAMP_OID, DATE_OID}:
+            casts = [cast(each, TIMESTAMP) for each in expressions]
+            return Moment(first_of(casts), timestamp_of, nanos_of)
+        raise ConnectError(
+            f"timestamp.column.name={listed(each.name for each in columns)}: the columns must all "
+            "be timestamps without time zone, or all with it"
+        )
+
+    def now_nanos(self) -> int:
+        """Return the database's time."""
+        return nanos_of(self.fetch("SELECT clock_timestamp()")[0][0])

@@ -6,24 +6,32 @@ Dates and times are texts, or numbers of milliseconds.
 
 import sqlite3
 import time
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from decimal import Decimal
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
+from sqlalchemy import Integer, TableClause, Text, func, inspect, literal_column
+from sqlalchemy.dialects.sqlite import insert
+
+from barnabas.pipeline.connect.connectors.column_types import COLUMN_TYPES, ColumnTypes
+from barnabas.pipeline.connect.connectors.column_values import driver_value
 from barnabas.pipeline.connect.connectors.database_access import (
-    Column,
-    Moment,
-    Parameters,
+    DatabaseSettings,
     TableName,
-    first_value,
-    in_quotes,
+    file_of,
     listed,
-    on_conflict,
 )
+from barnabas.pipeline.connect.connectors.sql_database import (
+    Adapter,
+    Database,
+    Moment,
+    ResultColumn,
+)
+from barnabas.pipeline.connect.connectors.sql_statements import first_of, on_conflict
 from barnabas.pipeline.data import connect_schema as s
 from barnabas.pipeline.data.connect_errors import ConnectError, DataError, RetriableError
-from barnabas.pipeline.data.connect_schema import DECIMAL_NAME, Schema, Type
+from barnabas.pipeline.data.connect_schema import Schema, Type
 from barnabas.pipeline.data.date_format import DateFormat
 from barnabas.pipeline.data.java_text import plain_text
 from barnabas.pipeline.data.java_values import EpochMillis
@@ -45,17 +53,16 @@ _PASSING: Final = frozenset(
     }
 )
 _PRIMARY_CODE: Final = 0xFF
-_TYPES: Final = {
-    Type.INT8: "INTEGER",
-    Type.INT16: "INTEGER",
-    Type.INT32: "INTEGER",
-    Type.INT64: "INTEGER",
-    Type.FLOAT32: "REAL",
-    Type.FLOAT64: "REAL",
-    Type.BOOLEAN: "INTEGER",
-    Type.STRING: "TEXT",
-    Type.BYTES: "BLOB",
-}
+_WHOLE: Final = Integer()
+_TYPES: Final = ColumnTypes(
+    COLUMN_TYPES.primitive
+    | dict.fromkeys((Type.INT8, Type.INT16, Type.INT64, Type.BOOLEAN), _WHOLE)
+    | {Type.FLOAT64: COLUMN_TYPES.primitive[Type.FLOAT32]},
+    dict.fromkeys(COLUMN_TYPES.logical, _WHOLE),
+    lambda scale: Text(),
+)
+"""Times are numbers of milliseconds, decimals are texts."""
+_COLUMNS: Final = 'SELECT name, type, "notnull" OR pk FROM pragma_table_info(?)'
 _INFERRED: Final[Mapping[type, Schema]] = {
     int: s.OPTIONAL_INT64,
     float: s.OPTIONAL_FLOAT64,
@@ -64,185 +71,11 @@ _INFERRED: Final[Mapping[type, Schema]] = {
 }
 
 
-class SqliteDatabase:
-    """A connection to a file."""
-
-    mark: str = "?"
-    table_options: str = ""
-    are_definitions_transactional: bool = True
-
-    def __init__(self, path: str) -> None:
-        with _errors(path):
-            self._connection = sqlite3.connect(path, timeout=_BUSY_WAIT_S, isolation_level=None)
-
-    def close(self) -> None:
-        """Close the connection."""
-        self._connection.close()
-
-    def tables(self, types: Sequence[str], schema_pattern: str | None) -> list[TableName]:
-        """Return the tables of the given types; there are no schemas."""
-        kinds = [each.lower() for each in types if each.upper() in ("TABLE", "VIEW")]
-        rows = self.fetch(
-            "SELECT name FROM sqlite_master WHERE name NOT LIKE 'sqlite_%' "
-            f"AND type IN ({listed('?' for _ in kinds)})",
-            kinds,
-        )
-        return sorted(TableName("", row[0]) for row in rows)
-
-    def table(self, text: str) -> TableName:
-        """Return the table of a name: a dot is a part of it."""
-        return TableName("", text)
-
-    def columns(self, table: TableName) -> list[Column]:
-        """Return the columns of a table; none when it does not exist."""
-        rows = self.fetch(f"PRAGMA table_info({self.reference(table)})")
-        found: list[Column] = []
-        for _, name, kind, has_value, _, is_key in rows:
-            is_required = bool(has_value or is_key)
-            schema = _declared(kind, is_optional=not is_required)
-            found.append(Column(name, schema, self.quoted(name), is_required))
-        return found
-
-    def columns_of_query(self, query: str) -> list[Column]:
-        """Return the columns of a query's result, with the types of its first row."""
-        with _errors(query):
-            cursor = self._connection.execute(f"SELECT * FROM ({query}) LIMIT 1")
-            row = cursor.fetchone()
-        names = [each[0] for each in cursor.description]
-        values = row or [None] * len(names)
-        return [
-            Column(name, _INFERRED.get(type(value), s.OPTIONAL_STRING), self.quoted(name))
-            for name, value in zip(names, values, strict=True)
-        ]
-
-    def fetch(self, statement: str, parameters: Parameters = ()) -> list[Any]:
-        """Run a query and return all rows."""
-        with _errors(statement):
-            return self._connection.execute(statement, tuple(parameters)).fetchall()
-
-    def rows(self, statement: str, parameters: Parameters, size: int) -> Iterator[Sequence[Any]]:
-        """Run a query and yield its rows."""
-        with _errors(statement):
-            cursor = self._connection.execute(statement, tuple(parameters))
-            while found := cursor.fetchmany(size):
-                yield from found
-
-    def execute(self, statement: str, parameters: Parameters = ()) -> int:
-        """Run a statement and return the number of rows that it changed."""
-        with _errors(statement):
-            return self._connection.execute(statement, tuple(parameters)).rowcount
-
-    def execute_each(self, statement: str, parameters: Sequence[Parameters]) -> None:
-        """Run a statement with one set of parameters after the other."""
-        with _errors(statement):
-            self._connection.executemany(statement, [tuple(each) for each in parameters])
-
-    def begin(self) -> None:
-        """Begin a transaction; only one at a time may write."""
-        self.execute("BEGIN IMMEDIATE")
-
-    def commit(self) -> None:
-        """Commit the transaction."""
-        self.execute("COMMIT")
-
-    def rollback(self) -> None:
-        """Roll the transaction back."""
-        self.execute("ROLLBACK")
-
-    @contextmanager
-    def definitions(self) -> Generator[None]:
-        """Create and change tables: the transaction has the file's only lock for writes."""
-        yield
-
-    def check_transactional(self, table: TableName) -> None:
-        """Do nothing: every table takes part in transactions."""
-
-    def upsert(self, keys: Sequence[str], values: Sequence[str]) -> str:
-        """Return the end of an INSERT that replaces the values of a row with the same key."""
-        return on_conflict(keys, values)
-
-    def escaped(self, text: str) -> str:
-        """Return a part of a statement as it is."""
-        return text
-
-    def quoted(self, name: str) -> str:
-        """Return an identifier in quotes."""
-        return in_quotes(name, '"')
-
-    def reference(self, table: TableName) -> str:
-        """Return the quoted name of a table."""
-        return self.quoted(table.table)
-
-    def type_name(self, schema: Schema, *, is_key: bool = False) -> str:
-        """Return the type of a column for a schema; decimals are texts. Raises DataError."""
-        if schema.name == DECIMAL_NAME:
-            return "TEXT"
-        found = _TYPES.get(schema.type)
-        if found is None:
-            raise DataError(f"no type of a column fits {schema}")
-        return found
-
-    def parameter(self, schema: Schema, value: Any) -> Any:
-        """Return a value as the driver takes it: decimals as texts, moments as milliseconds."""
-        if isinstance(value, EpochMillis):
-            return value.ms
-        if value is None or isinstance(value, bool | int | str | bytes):
-            return value
-        return float(value) if isinstance(value, float) else _plain(schema, value)
-
-    def value(self, column: Column, value: Any) -> Any:
-        """Return a value of the column's schema. Raises DataError."""
-        if value is None:
-            return None
-        match column.schema.type:
-            case Type.STRING:
-                return value if isinstance(value, str) else str(value)
-            case Type.FLOAT64:
-                return float(value)
-            case Type.BYTES:
-                return value.encode() if isinstance(value, str) else bytes(value)
-            case _:
-                if not isinstance(value, int):
-                    raise DataError(f"column {column.name}: {value!r} is not a whole number")
-                return value
-
-    def moment(self, columns: Sequence[Column]) -> Moment:
-        """Return the first timestamp that has a value: all are texts, or all milliseconds."""
-        kinds = {column.schema.type for column in columns}
-        if kinds == {Type.STRING}:
-            texts = [f"strftime('%Y-%m-%d %H:%M:%f', {each.expression})" for each in columns]
-            return Moment(
-                first_value(texts),
-                lambda nanos: _TEXT_MOMENT.format(nanos // _NANOS_PER_MS),
-                _nanos_of_text,
-            )
-        if kinds == {Type.INT64}:
-            expression = first_value([each.expression for each in columns])
-            return Moment(
-                expression, lambda nanos: nanos // _NANOS_PER_MS, lambda ms: int(ms) * _NANOS_PER_MS
-            )
-        names = listed(each.name for each in columns)
-        raise ConnectError(
-            f"timestamp.column.name={names}: the columns must be texts (yyyy-MM-dd HH:mm:ss) or "
-            "numbers of milliseconds"
-        )
-
-    def now_nanos(self) -> int:
-        """Return the time of this machine, which has the file."""
-        return time.time_ns()
-
-
 def _nanos_of_text(text: Any) -> int:
     found = _TEXT_MOMENT.parse(str(text))
     if found is None:
         raise DataError(f"{text!r} is not a timestamp")
     return found * _NANOS_PER_MS
-
-
-def _plain(schema: Schema, value: Any) -> str:
-    if isinstance(value, Decimal):
-        return plain_text(value)
-    raise DataError(f"no type of a column fits {schema}")
 
 
 def _declared(declared: str, *, is_optional: bool) -> Schema:
@@ -270,3 +103,109 @@ def _errors(statement: str) -> Generator[None]:
         raise kind(f"{error} in: {statement}") from error
     except sqlite3.Error as error:
         raise ConnectError(f"{error} in: {statement}") from error
+
+
+def _parameter(schema: Schema, value: Any) -> Any:
+    """Return a value as the driver takes it: decimals as texts, moments as milliseconds."""
+    if isinstance(value, EpochMillis):
+        return value.ms
+    return plain_text(value) if isinstance(value, Decimal) else driver_value(schema, value)
+
+
+def _connect_value(schema: Schema, value: Any) -> Any:
+    """Return a value of the schema. Raises DataError."""
+    if value is None:
+        return None
+    match schema.type:
+        case Type.STRING:
+            return value if isinstance(value, str) else str(value)
+        case Type.FLOAT64:
+            return float(value)
+        case Type.BYTES:
+            return value.encode() if isinstance(value, str) else bytes(value)
+        case _:
+            if not isinstance(value, int):
+                raise DataError(f"{value!r} is not a whole number")
+            return value
+
+
+def _upsert(place: TableClause, keys: Sequence[str], values: Sequence[str]) -> Any:
+    return on_conflict(insert(place), keys, values)
+
+
+class SqliteDatabase(Database):
+    """A connection to a file."""
+
+    adapter: ClassVar[Adapter] = Adapter(_errors, _parameter, _connect_value, _upsert, _TYPES)
+
+    def __init__(self, settings: DatabaseSettings) -> None:
+        path = file_of(settings.url)
+
+        def connect() -> Any:
+            return sqlite3.connect(path, timeout=_BUSY_WAIT_S, isolation_level=None)
+
+        super().__init__("sqlite+pysqlite://", path, creator=connect)
+
+    def tables_of(self, types: Sequence[str], schema_pattern: str | None) -> list[TableName]:
+        """Return the tables of the given types; there are no schemas."""
+        found = inspect(self.connection)
+        names = found.get_table_names() if "TABLE" in types else []
+        names += found.get_view_names() if "VIEW" in types else []
+        return [TableName("", each) for each in sorted(names)]
+
+    def table(self, name: str) -> TableName:
+        """Return the table of a name: a dot is a part of it."""
+        return TableName("", name)
+
+    def columns(self, source: TableName | str) -> list[ResultColumn]:
+        """Return the columns of a table or a query; none of a table that does not exist.
+
+        Columns of a query have the types of its first row, those of a table their declared types,
+        which SQLAlchemy's reflection lacks.
+        """
+        if isinstance(source, TableName):
+            rows = self.fetch(_COLUMNS, [source.table])
+            return [
+                ResultColumn(
+                    name, _declared(kind, is_optional=not required), self.sql.column(name), required
+                )
+                for name, kind, required in rows
+            ]
+        with self.run(self.sql.all_of(source).limit(1)) as cursor:
+            rows = cursor.fetchall()
+            names = [each[0] for each in cursor.description]
+        return [
+            ResultColumn(name, _INFERRED.get(type(value), s.OPTIONAL_STRING), self.sql.column(name))
+            for name, value in zip(names, rows[0] if rows else [None] * len(names), strict=True)
+        ]
+
+    def begin(self) -> None:
+        """Begin a transaction; only one at a time may write."""
+        self.execute("BEGIN IMMEDIATE")
+
+    def moment(self, columns: Sequence[ResultColumn]) -> Moment:
+        """Return the first timestamp that has a value: all are texts, or all milliseconds."""
+        kinds = {column.schema.type for column in columns}
+        expressions = [each.expression for each in columns]
+        if kinds == {Type.STRING}:
+            form = literal_column("'%Y-%m-%d %H:%M:%f'", Text())
+            return Moment(
+                first_of([func.strftime(form, each) for each in expressions]),
+                lambda nanos: _TEXT_MOMENT.format(nanos // _NANOS_PER_MS),
+                _nanos_of_text,
+            )
+        if kinds == {Type.INT64}:
+            return Moment(
+                first_of(expressions),
+                lambda nanos: nanos // _NANOS_PER_MS,
+                lambda ms: int(ms) * _NANOS_PER_MS,
+            )
+        names = listed(each.name for each in columns)
+        raise ConnectError(
+            f"timestamp.column.name={names}: the columns must be texts (yyyy-MM-dd HH:mm:ss) or "
+            "numbers of milliseconds"
+        )
+
+    def now_nanos(self) -> int:
+        """Return the time of this machine, which has the file."""
+        return time.time_ns()
