@@ -26,7 +26,7 @@ from tests.pipeline.streams.kernels.kernel_runs import pages_of
 
 keys = st.binary(max_size=2) | st.text(max_size=1) | st.integers(-50, 50)
 values = st.integers() | st.text(max_size=40) | st.lists(st.integers(), max_size=5)
-LIMITS = [(1, 4_096), (3, 4_096), (64, 60), (64, 4_096)]
+LIMITS = [(1, 4_096), (3, 4_096), (16, 60), (16, 4_096)]
 
 
 def stored(store: Any) -> Any:

@@ -175,7 +175,7 @@ KERNELS: list[Kernel] = [
 ]
 
 
-@pytest.mark.parametrize("page_entries", [1, 2, 64])
+@pytest.mark.parametrize("page_entries", [1, 2, 16])
 @pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.signature["kernel"])
 @settings(deadline=None)
 @given(taken=rows(sides=BOTH, until_ms=60, keys=MANY), cut=st.integers(0, 30))

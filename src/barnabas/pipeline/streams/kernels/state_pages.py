@@ -16,9 +16,9 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 import attrs
 
-PAGE_ENTRIES: Final = 64
+PAGE_ENTRIES: Final = 16
 PAGE_BYTES: Final = 4_096
-"""The limits of a page. A larger page costs more to open, a smaller one more to find."""
+"""The limits of a page: a larger one costs more to open, and smaller ones have more bounds."""
 
 Place: TypeAlias = Any
 """What entries are in the order of: a number, or the entry itself."""
