@@ -69,9 +69,9 @@ class PagedStore(MutableMapping[Key, Value]):
 
     def _open(self, index: int) -> dict[Key, Value]:
         count = self._pages.count(index)
-        content = _content(self._pages, index, _MAP) if count else {}
+        found: dict[Key, Value] = _content(self._pages, index, _MAP) if count else {}
         self._closed -= count
-        found = self._opened[index] = cast(dict[Key, Value], content)
+        self._opened[index] = found
         return found
 
     def opened_pages(self) -> Iterator[dict[Key, Value]]:
@@ -242,11 +242,14 @@ class DueQueue:
 
     def _page(self, index: int) -> list[list[Value]]:
         found = self._opened.get(index)
-        if found is None:
-            has_entries = self._pages.count(index)
-            content = _content(self._pages, index, _LIST) if has_entries else []
-            found = self._opened[index] = cast(list[list[Value]], content)
-            heapify(found)
+        return self._open(index) if found is None else found
+
+    def _open(self, index: int) -> list[list[Value]]:
+        found: list[list[Value]] = (
+            _content(self._pages, index, _LIST) if self._pages.count(index) else []
+        )
+        heapify(found)
+        self._opened[index] = found
         return found
 
     @property

@@ -29,13 +29,13 @@ class Page(NamedTuple):
 
     bound: Place
     """No entry of this page has a lower place; that of the first page does not matter."""
-    count: int
+    entries: int
     data: bytes
 
     def joins(self, count: int, size: int) -> bool:
         """True when this page and one before it fill no more than half a page."""
         limits = PAGE_ENTRIES // 2, PAGE_BYTES // 2
-        return self.count + count <= limits[0] and len(self.data) + size <= limits[1]
+        return self.entries + count <= limits[0] and len(self.data) + size <= limits[1]
 
 
 @attrs.define(eq=False)
@@ -113,10 +113,10 @@ class _Joined:
         """Add a page, to the one before it when both are small."""
         if not self.bounds or not page.joins(self.counts[-1], self.sizes[-1]):
             self.bounds.append(page.bound)
-            self.counts.append(page.count)
+            self.counts.append(page.entries)
             self.sizes.append(len(page.data))
         else:
-            self.counts[-1] += page.count
+            self.counts[-1] += page.entries
             self.sizes[-1] += len(page.data)
         self.data.append(page.data)
 
