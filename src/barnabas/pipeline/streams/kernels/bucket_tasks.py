@@ -101,8 +101,10 @@ def step(plan: BucketPlan, frames: Iterable[Any], state: Any) -> Iterator[Any]:
     """
     try:
         yield from _stepped(plan, frames, state)
-    except (StateMismatchError, DamagedPageError) as error:
+    except StateMismatchError as error:
         raise TaskFailureError(str(error), is_permanent=True) from error
+    except DamagedPageError as error:
+        raise damaged(plan.signature, error) from error
 
 
 def _stepped(plan: BucketPlan, frames: Iterable[Any], state: Any) -> Iterator[Any]:
@@ -139,6 +141,12 @@ def state_of(blob: bytes, signature: dict[str, Any]) -> BucketState:
     except StateMismatchError as error:
         message = f"{error}; bring the earlier version back, or {REBUILD}"
         raise TaskFailureError(message, is_permanent=True) from error
+
+
+def damaged(signature: dict[str, Any], error: DamagedPageError) -> TaskFailureError:
+    """Return the failure of a task whose state has a page that cannot be read."""
+    message = f"the stored state of {signature['kernel']} is damaged: {error}; {REBUILD}"
+    return TaskFailureError(message, is_permanent=True)
 
 
 class _Reached:

@@ -10,9 +10,8 @@ from barnabas.pipeline.delivery.driver.query_progress import LATE as LATE_FIGURE
 from barnabas.pipeline.delivery.driver.query_progress import late_figure
 from barnabas.pipeline.delivery.driver.spark_library import DataFrame, pyspark
 from barnabas.pipeline.delivery.driver.worker_rows import map_in_workers
-from barnabas.pipeline.delivery.plan.task_failures import TaskFailureError
 from barnabas.pipeline.streams.kernels.bucket_state import BucketState
-from barnabas.pipeline.streams.kernels.bucket_tasks import state_of
+from barnabas.pipeline.streams.kernels.bucket_tasks import damaged, state_of
 from barnabas.pipeline.streams.kernels.bucketed_query import OUTPUT_MODE
 from barnabas.pipeline.streams.kernels.paged_stores import DamagedPageError
 from barnabas.pipeline.streams.kernels.partial_totals import overflow, partial_totals
@@ -93,7 +92,7 @@ def closed(plan: TotalsPlan, frames: Iterable[Any], state: Any) -> Iterator[Any]
     try:
         yield from _closed(plan, frames, state)
     except DamagedPageError as error:
-        raise TaskFailureError(str(error), is_permanent=True) from error
+        raise damaged(plan.signature, error) from error
 
 
 def _closed(plan: TotalsPlan, frames: Iterable[Any], state: Any) -> Iterator[Any]:
