@@ -321,3 +321,11 @@ def test_a_store_that_changes_while_it_is_iterated_fails_as_a_dict_does() -> Non
 
     with pytest.raises(RuntimeError, match="changed its size"):
         list(removing())
+
+
+def test_an_entry_before_those_that_were_taken_comes_first() -> None:
+    queue = stored(DueQueue.of([[number, b"a"] for number in range(100)]))
+    taken = [queue.pop()[0] for _ in range(60)]
+    assert taken == list(range(60))
+    queue.push([7, b"b"])
+    assert [queue.pop(), queue.pop()] == [[7, b"b"], [60, b"a"]]
