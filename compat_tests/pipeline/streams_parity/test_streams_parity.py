@@ -86,7 +86,7 @@ def agree(relation: Relation, ours: Facts, theirs: Facts) -> bool:
 
 @pytest.fixture(autouse=True)
 def _small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Give the few keys of a case several pages of its state."""
+    """Divide the state of the few keys of a case into several pages."""
     monkeypatch.setattr(state_pages, "PAGE_ENTRIES", 2)
 
 

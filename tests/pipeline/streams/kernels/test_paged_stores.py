@@ -199,7 +199,7 @@ def large(count: int = 10_000) -> Any:
     return stored({b"user-%08d" % number: [b"1", 0] for number in range(count)})
 
 
-def test_a_large_store_opens_the_pages_that_it_is_asked_for() -> None:
+def test_a_large_store_opens_the_pages_of_its_calls() -> None:
     store = large()
     pages = len(store.pages())
     assert pages >= 10_000 // PAGE_ENTRIES

@@ -81,7 +81,7 @@ def failure_of(call: Callable[[], object]) -> KafkaException | None:
 
     confluent-kafka 2.16 never frees the error of an exception, and the error refers to what is
     being handled where it is raised: to an exception with its frames, and so to their clients,
-    which would stay connected for good. In a thread of its own, a call handles nothing.
+    which would stay connected for good. In another thread, nothing is being handled.
     """
     try:
         if sys.exc_info()[1] is None:

@@ -77,7 +77,7 @@ class BucketState:
     dropped: Counter[str] = attrs.field(factory=Counter[str], eq=False)
     """Rows that kernels dropped since the state was read, by reason. It is not kept."""
     is_older: bool = attrs.field(default=False, eq=False)
-    """True when the state was read from an earlier format: it is to be written in this one."""
+    """True when the state was read from an earlier format: it must be written in this one."""
 
     def task(self, partition: int) -> TaskState:
         """Return the task of a partition, which is empty at first."""

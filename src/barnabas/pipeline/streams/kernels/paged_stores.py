@@ -55,7 +55,7 @@ class DamagedPageError(Exception):
 
 
 class PagedStore(MutableMapping[Key, Value]):
-    """A dict of plain data that decodes the pages that it is asked for. It has no order."""
+    """A dict of plain data that decodes the pages that it looks into. It has no order."""
 
     def __init__(self, pages: Pages) -> None:
         self._pages = pages

@@ -3,7 +3,7 @@
 A page has the entries whose places are between its bound and the next page's. Only the pages that a
 micro-batch looks into are decoded and encoded; the bytes of the others are copied. A page that is
 too large is cut into halves at the place in its middle, and a small one is put to the page before
-it, so the pages follow the entries whatever their number and size.
+it, so the pages follow the number and the size of the entries.
 
 A page's bytes are the msgpack of its entries one after the other, without the header of a map or
 list: two pages become one by putting their bytes together.
@@ -139,7 +139,7 @@ def cut(
 ) -> Iterator[Page]:
     """Yield the pages of entries, which are in the order of their places.
 
-    `bound` is that of the first page. Entries of equal places are in one page, whatever its size.
+    `bound` is that of the first page. Entries of equal places are in one page of any size.
     """
     if not entries:
         return

@@ -120,7 +120,7 @@ class WindowTotals:
 
 
 def _carry_over(task: TaskState) -> None:
-    """Give each window its store."""
+    """Replace the store of all windows by one for each window."""
     earlier = cast(dict[Any, Any], task.stores.pop(_EARLIER_STORE, {}))
     for start_ms, totals in earlier.items():
         task.stores[f"{_STORE}{start_ms}"] = totals
