@@ -139,3 +139,21 @@ def test_listener_accepts_connections_at_its_rate(
     assert seconds_for(bootstrap, 60) > 1
     alter_broker(bootstrap, f"listener.name.plaintext.{LIMIT}", "100000", "1")
     assert seconds_for(bootstrap, 30) < 3
+
+
+@pytest.mark.parametrize("broker_id", [_CLUSTER_WIDE, "1"])
+@pytest.mark.parametrize("name", [LIMIT, "max.connections"])
+@pytest.mark.parametrize("prefix", ["", "listener.name.plaintext."])
+def test_limit_without_any_connection_is_refused(
+    bootstrap: str, prefix: str, name: str, broker_id: str
+) -> None:
+    change = IncrementalAlterConfigsRequest.AlterableConfig(
+        name=prefix + name, config_operation=0, value="0"
+    )
+    broker = IncrementalAlterConfigsRequest.AlterConfigsResource(
+        resource_type=4, resource_name=broker_id, configs=[change]
+    )
+    request = IncrementalAlterConfigsRequest(resources=[broker], validate_only=True)
+    (result,) = wire.call(bootstrap, request, 1).responses
+    assert result.error_code == INVALID_REQUEST
+    assert "Invalid" in result.error_message

@@ -17,7 +17,7 @@ from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
 
 from compat_tests import jars
-from compat_tests.pipeline.connect_workers import JavaWorker
+from compat_tests.pipeline.connect_workers import ConnectWorker, JavaWorker
 from compat_tests.postgres import PostgresServer
 from compat_tests.servers import ServerProcess
 
@@ -56,7 +56,7 @@ def worker(
         process.stop()
 
 
-def eventually(found: Callable[[], Any], worker: JavaWorker, what: str) -> Any:
+def eventually(found: Callable[[], Any], worker: ConnectWorker, what: str) -> Any:
     """Return the first true result."""
     deadline = time.monotonic() + WAIT_S
     while not (result := found()):
@@ -71,7 +71,7 @@ def create(worker: JavaWorker, name: str, **config: str) -> None:
     assert response.status == 201, response.body
 
 
-def read(bootstrap: str, topic: str, count: int, worker: JavaWorker) -> list[Any]:
+def read(bootstrap: str, topic: str, count: int, worker: ConnectWorker) -> list[Any]:
     """Return the records of partition 0 when there are `count` of them, or more."""
     consumer = Consumer(
         {

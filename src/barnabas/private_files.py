@@ -1,11 +1,13 @@
 """Files with secrets: readable by their owner only, and never overwritten by accident."""
 
 import os
+import stat
 from pathlib import Path
 from typing import Final
 
 PRIVATE_MODE: Final = 0o600
 PUBLIC_MODE: Final = 0o644
+_OF_OTHERS: Final = 0o077
 
 
 def write_new_file(path: Path, text: str, mode: int = PRIVATE_MODE) -> None:
@@ -24,3 +26,10 @@ def replace_file(path: Path, text: str, mode: int = PRIVATE_MODE) -> None:
     temporary.unlink(missing_ok=True)
     write_new_file(temporary, text, mode)
     os.replace(temporary, path)
+
+
+def close_to_others(path: Path) -> None:
+    """Take the rights of the group and of others from a file or a directory. Raises OSError."""
+    mode = stat.S_IMODE(path.stat().st_mode)
+    if mode & _OF_OTHERS:
+        path.chmod(mode & ~_OF_OTHERS)

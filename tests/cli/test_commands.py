@@ -313,12 +313,26 @@ def test_count_of_one_is_singular(barnabas: Barnabas, topic: str) -> None:
     assert barnabas("produce", topic, stdin=b"v\nv\n").err == f"2 records, 2 bytes to {topic}\n"
 
 
-def test_client_config_file_is_used(barnabas: Barnabas, tmp_path: Path, bootstrap: str) -> None:
-    file = tmp_path / "client.properties"
-    file.write_text(f"bootstrap.servers={bootstrap}\n")
-    assert barnabas(
-        "topic", "list", "--bootstrap", "127.0.0.1:1", "--client-config", str(file)
-    ).code == 0  # fmt: skip
+JAVA_FILE = "sasl.jaas.config=\nsecurity.protocol=PLAINTEXT\n"
+
+
+@pytest.mark.parametrize("more", ["", JAVA_FILE], ids=["librdkafka", "Java"])
+def test_server_is_that_of_the_option_else_of_the_file_else_of_the_environment(
+    barnabas: Barnabas, tmp_path: Path, bootstrap: str, monkeypatch: pytest.MonkeyPatch, more: str
+) -> None:
+    right, wrong = tmp_path / "right.properties", tmp_path / "wrong.properties"
+    right.write_text(f"bootstrap.servers={bootstrap}\n{more}")
+    wrong.write_text(f"bootstrap.servers=127.0.0.1:1\n{more}")
+    assert (
+        barnabas("topic", "list", "--bootstrap", bootstrap, "--client-config", str(wrong)).code == 0
+    )
+    monkeypatch.setenv("BARNABAS_BOOTSTRAP", "127.0.0.1:1")
+    assert barnabas("topic", "list", "--client-config", str(right)).code == 0
+    refused = barnabas(
+        "topic", "list", "--bootstrap", bootstrap, "--client-config", str(right),
+        "-X", "bootstrap.servers=127.0.0.1:1", "--timeout", "0.5",
+    )  # fmt: skip
+    assert "127.0.0.1:1" in refused.err
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

@@ -8,6 +8,7 @@ import pytest
 
 from barnabas.cli import pipelines_submit, submitted_runner
 from barnabas.cli.main import run
+from barnabas.cli.pipelines_options import Given, runner_settings
 from barnabas.config import properties_file
 from barnabas.http import optional_packages
 from barnabas.pipeline.spark import (
@@ -150,3 +151,18 @@ def test_submission_that_cannot_work_is_refused_before_spark_starts(
 def test_options_before_submit_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["pipelines", *MASTER, "submit", *CHECKPOINTS]) == 2
     assert "--spark goes after 'submit'" in capsys.readouterr().err
+
+
+def test_directories_of_java_plugins_are_given_to_the_runner(record: Path) -> None:
+    options = ("--plugin-path", "/opt/a", "--plugin-path", "/opt/b", "--listen", "127.0.0.1:0")
+    assert run(["pipelines", "submit", *MASTER, *CHECKPOINTS, *options]) == 7
+    arguments = (record / "arguments").read_text().splitlines()
+    places = [place for place, each in enumerate(arguments) if each == "--plugin-path"]
+    assert [arguments[place + 1] for place in places] == ["/opt/a", "/opt/b"]
+
+
+def test_directories_of_java_plugins_are_the_plugin_path() -> None:
+    given = Given(None, "127.0.0.1:0", None, (), (), ("/opt/a", "/opt/b"), None)
+    java = runner_settings(given).java
+    assert java is not None
+    assert java.plugin_path == ("/opt/a", "/opt/b")

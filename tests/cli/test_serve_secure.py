@@ -30,7 +30,11 @@ from confluent_kafka.admin import AclPermissionType as Permission
 from confluent_kafka.admin import ResourcePatternType as Pattern
 from confluent_kafka.admin import ResourceType as Resource
 
+from barnabas.cli import secure_serve
+from barnabas.cluster.metadata.acls import AclPattern, ResourceType
 from barnabas.config import properties_file
+from barnabas.pipeline.java.worker_settings import worker_group
+from barnabas.pipeline.jobs.runner_settings import RunnerSettings
 from tests.cli.conftest import Barnabas
 from tests.cli.test_serve_registry import ServedRegistry, eventually
 
@@ -286,6 +290,23 @@ def test_serve_secure_with_other_options_of_security_is_refused(
     assert (done.code, done.err.count("\n")) == (code, 1)
     assert says in done.err
     assert not (tmp_path / "data").exists()
+
+
+def test_pipelines_have_the_rights_that_the_worker_of_java_connectors_needs() -> None:
+    group = worker_group(RunnerSettings.from_properties({}))
+    for kind, name in (
+        (ResourceType.GROUP, group.group_id),
+        (ResourceType.TRANSACTIONAL_ID, f"connect-cluster-{group.group_id}"),
+        (ResourceType.TRANSACTIONAL_ID, f"{group.group_id}-job-0"),
+        (ResourceType.TOPIC, group.configs.name),
+        (ResourceType.TOPIC, group.status.name),
+    ):
+        assert any(
+            grant.kind is kind
+            and grant.pattern is AclPattern.PREFIXED
+            and name.startswith(grant.name)
+            for grant in secure_serve._GRANTS["pipelines"]
+        ), name
 
 
 def test_serve_without_secure_imports_nothing_of_it() -> None:

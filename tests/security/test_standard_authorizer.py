@@ -101,6 +101,20 @@ def test_only_super_users_pass_before_the_acls_are_loaded() -> None:
         reads(authorizer)
 
 
+@pytest.mark.parametrize(
+    ("offset", "high_watermark", "is_loaded"),
+    [(-1, 0, False), (-1, 5, False), (4, 4, False), (3, 4, True)],
+)
+def test_acls_are_known_with_the_first_committed_records(
+    offset: int, high_watermark: int, is_loaded: bool
+) -> None:
+    authorizer = StandardAuthorizer((), allow_without_acl=True)
+    cluster = Cluster(authorizer)
+    image = attrs.evolve(cluster.image, offset=offset)
+    authorizer.load_committed(image, high_watermark)
+    assert authorizer.is_loaded is is_loaded
+
+
 def test_image_that_replaces_the_metadata_replaces_the_acls() -> None:
     authorizer = StandardAuthorizer(())
     cluster = Cluster(authorizer)

@@ -22,7 +22,7 @@ from barnabas.protocol.messages.find_coordinator import FindCoordinatorRequest
 from barnabas.protocol.messages.metadata import MetadataRequest
 from barnabas.protocol.messages.produce import ProduceRequest
 from barnabas.server.node_failures import StartupError
-from barnabas.testing import Cluster, Node
+from barnabas.testing import Node
 from compat_tests.wire import Connection
 
 AUTHORIZER = {
@@ -203,15 +203,3 @@ def test_regular_expression_finds_only_topics_that_the_member_may_see(bootstrap:
     names = [MetadataRequest.MetadataRequestTopic(name="shown")]
     (topic,) = call(bootstrap, MetadataRequest(topics=names), 12).topics
     assert [each.topic_id for each in assigned.topic_partitions] == [topic.topic_id]
-
-
-def test_forwarded_request_is_authorized_as_its_first_sender() -> None:
-    """Brokers forward from 127.0.0.1, which may do everything; their client may not."""
-    with Cluster(3, config=OPEN_UNTIL_ACLS) as cluster:
-        leave_rights_to_the_administrator(next(iter(cluster.running.values())).bootstrap)
-        for node in cluster.running.values():
-            name = f"t{node.port}"
-            assert create_topic(node.bootstrap, name, CLIENT) == NO_ACCESS
-        add_acls(next(iter(cluster.running.values())).bootstrap, (CLUSTER, "kafka-cluster", CREATE))
-        for node in cluster.running.values():
-            assert create_topic(node.bootstrap, f"u{node.port}", CLIENT) == 0

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 import pytest
+import trio
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import (
     AclBinding,
@@ -14,7 +15,10 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
+from barnabas.client import open_client
 from barnabas.config import ConfigError
+from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from barnabas.testing import Cluster, Security
 from barnabas.testing.eventually import wait_until
 from barnabas.testing.process import ClusterProcess
@@ -42,6 +46,37 @@ def test_users_may_do_what_acls_allow_on_every_node(cluster: Cluster) -> None:
     for node in cluster.nodes.values():
         settings = {**cluster.client_config("alice"), "bootstrap.servers": node.bootstrap}
         assert outcome_of_a_write(settings, "orders") is None
+
+
+def test_forwarded_request_is_authorized_as_its_first_sender(cluster: Cluster) -> None:
+    """Brokers, which may do everything, forward; their client may not."""
+    for node in cluster.nodes.values():
+        assert outcome_of_a_creation(cluster, node.bootstrap) == "TOPIC_AUTHORIZATION_FAILED"
+    acl = AclBinding(
+        ResourceType.TOPIC, "made-", ResourcePatternType.PREFIXED, "User:alice", "*",
+        AclOperation.CREATE, AclPermissionType.ALLOW,
+    )  # fmt: skip
+    admin = AdminClient(cluster.client_config())
+    admin.create_acls([acl])[acl].result(60)
+    for node in cluster.nodes.values():
+        assert outcome_of_a_creation(cluster, node.bootstrap) == "NONE"
+
+
+def outcome_of_a_creation(cluster: Cluster, bootstrap: str) -> str:
+    """Return the error's name of a creation by alice of a topic, sent to one node."""
+    topic = CreateTopicsRequest.CreatableTopic(
+        name=f"made-by-{bootstrap.replace(':', '-')}", num_partitions=1, replication_factor=1
+    )
+    settings = {**cluster.client_config("alice"), "bootstrap.servers": bootstrap}
+
+    async def send() -> int:
+        async with open_client(settings) as client:
+            answer = await client.ask_any(
+                CreateTopicsRequest(topics=[topic]), CreateTopicsResponse, timeout_s=60
+            )
+            return answer.topics[0].error_code
+
+    return ErrorCode(trio.run(send)).name
 
 
 def test_settings_name_the_listeners_for_clients_of_all_nodes(cluster: Cluster) -> None:

@@ -279,7 +279,11 @@ def client_options(command: Callable[..., Any]) -> Callable[..., Any]:
                 settings.update(properties_file.read(client_config))
             except ConfigError as error:
                 raise CliError(error.message) from None
+        source = click.get_current_context().get_parameter_source("bootstrap")
+        if source is click.core.ParameterSource.COMMANDLINE:  # stronger than a file, as for Java's
+            settings["bootstrap.servers"] = bootstrap
         settings.update(pairs(properties, "-X"))
+        bootstrap = settings.pop("bootstrap.servers", bootstrap)
         return command(Client(bootstrap, settings, timeout), **options)
 
     return wrapped

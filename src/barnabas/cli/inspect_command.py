@@ -40,6 +40,11 @@ Address = tuple[str, int]
 )
 @click.option("--batches", is_flag=True, help="Decode record batches, as in a segment.")
 @click.option(
+    "--topic",
+    metavar="NAME",
+    help="The topic of the batches. [default: that of the directory with SOURCE]",
+)
+@click.option(
     "--listen", metavar="[HOST:]PORT", help="Forward connections from this address, and show them."
 )
 @click.option("--to", metavar="HOST:PORT", help="The server that --listen forwards to.")
@@ -71,7 +76,7 @@ def inspect(source: str | None, hex_text: str | None, **options: Any) -> None:
     if options["message"]:
         screen.message(*_message(options["message"]), data)
     elif options["batches"]:
-        screen.batches(data)
+        screen.batches(data, options["topic"] or _topic_of(name))
     else:
         _frames(screen, data, name, options)
 
@@ -120,11 +125,11 @@ class _Screen:
         if problem:
             raise CliError(problem)
 
-    def batches(self, data: bytes) -> None:
-        """Show record batches."""
-        from barnabas.inspect.batch_view import batch_nodes
+    def batches(self, data: bytes, topic: str) -> None:
+        """Show record batches; the records of Kafka's own topics are decoded."""
+        from barnabas.inspect.batch_view import INTERNAL_TOPICS, batch_nodes
 
-        self._nodes("batches", batch_nodes(data, 0, len(data)))
+        self._nodes("batches", batch_nodes(data, 0, len(data), INTERNAL_TOPICS.get(topic)))
 
     def _nodes(self, name: str, nodes: tuple[Node, ...]) -> None:
         from barnabas.inspect.rendering import field_lines, fields_json
@@ -156,6 +161,14 @@ def _bytes(source: str | None, hex_text: str | None) -> tuple[bytes, str]:
         return data, name
     found = _from_hex(text)
     return (data if found is None else found), name
+
+
+def _topic_of(name: str) -> str:
+    """Return the topic of a file in a data directory; any text for another file."""
+    path = Path(name).absolute()
+    if path.suffix == ".checkpoint":  # a snapshot, or `bootstrap.checkpoint` beside the topics
+        return "__cluster_metadata"
+    return path.parent.name.rpartition("-")[0]
 
 
 def _from_hex(text: str) -> bytes | None:

@@ -59,6 +59,14 @@ _OPTIONS = (
         help="A property of Spark, such as spark.master=spark://HOST:7077; repeatable.",
     ),
     click.option(
+        "--plugin-path",
+        "plugin_directories",
+        multiple=True,
+        metavar="DIRECTORY",
+        help="A directory of Java's plug-ins (plugin.path), whose connectors a worker of Apache "
+        "Kafka's Connect runs; repeatable.",
+    ),
+    click.option(
         "--advertised-url", metavar="URL", help="Where other runners' clients reach this one."
     ),
 )
@@ -73,6 +81,7 @@ class Given:
     file: Path | None
     settings_pairs: tuple[str, ...]
     spark_pairs: tuple[str, ...]
+    plugin_directories: tuple[str, ...]
     advertised_url: str | None
 
 
@@ -85,10 +94,19 @@ def runner_options(command: Callable[..., int]) -> Callable[..., int]:
         file: Path | None,
         settings_pairs: tuple[str, ...],
         spark_pairs: tuple[str, ...],
+        plugin_directories: tuple[str, ...],
         advertised_url: str | None,
         **others: object,
     ) -> int:
-        given = Given(bootstrap, listen, file, settings_pairs, spark_pairs, advertised_url)
+        given = Given(
+            bootstrap,
+            listen,
+            file,
+            settings_pairs,
+            spark_pairs,
+            plugin_directories,
+            advertised_url,
+        )
         return command(given=given, **others)
 
     run.__name__, run.__doc__ = command.__name__, command.__doc__
@@ -106,6 +124,8 @@ def runner_settings(given: Given) -> RunnerSettings:
     overrides = pairs(given.settings_pairs, "--set") | pairs(given.spark_pairs, "--spark")
     if given.bootstrap is not None:
         overrides["bootstrap.servers"] = given.bootstrap
+    if given.plugin_directories:
+        overrides["plugin.path"] = ",".join(given.plugin_directories)
     return RunnerSettings.load(given.file, overrides)
 
 

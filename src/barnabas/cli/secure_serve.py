@@ -41,7 +41,7 @@ _GRANTS: Final[Mapping[str, tuple[Grant, ...]]] = {
     "pipelines": (
         Grant(ResourceType.TOPIC, "connect-", _STORED, _PREFIXED),
         Grant(ResourceType.GROUP, "connect-", _READ, _PREFIXED),
-        Grant(ResourceType.GROUP, "barnabas-pipelines", _READ),
+        Grant(ResourceType.GROUP, "barnabas-pipelines", _READ, _PREFIXED),
         Grant(ResourceType.TRANSACTIONAL_ID, "connect-", _WRITE, _PREFIXED),
         Grant(ResourceType.TRANSACTIONAL_ID, "barnabas-pipelines", _WRITE, _PREFIXED),
     ),

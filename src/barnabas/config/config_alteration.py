@@ -77,13 +77,23 @@ def validate_broker_changes(
         )
     for name, text in changes.items():
         row = rows[name]
-        if row is not None and text is not None:
-            row.parse(text)
+        if row is not None and text is not None and row.parse(text) == 0:
+            _refuse_no_connections(name, row.name)
     _check_result(changes, node, cluster_default=cluster_default)
     for name, text in changes.items():
         row = rows[name]
         if row is not None and text is not None:
             refuse_change(name, row)
+
+
+def _refuse_no_connections(name: str, base_name: str) -> None:
+    """Raise ConfigError for a limit of 0, which a file may have (`ListenerConnectionQuota`)."""
+    if base_name in ("max.connections", "max.connection.creation.rate"):
+        raise ConfigError(
+            f"Invalid value 0 for configuration {name}: no client could connect any more, not even "
+            "to change it again; set it to at least 1",
+            name=name,
+        )
 
 
 def _check_result(

@@ -79,6 +79,15 @@ class StandardAuthorizer:
         """Replace all ACLs."""
         self._use(AclIndex().updated(acls.values(), ()), acls)
 
+    def load_committed(self, image: MetadataImage, high_watermark: int) -> None:
+        """Replace all ACLs by those of an image that has committed records only.
+
+        An image without a record says nothing of the ACLs of the cluster: a controller that joins
+        knows them once it has fetched the log (`MetadataLoader` of Kafka waits for it, too).
+        """
+        if 0 <= image.offset < high_watermark:
+            self.load(image.acls)
+
     def apply(self, image: MetadataImage, delta: MetadataDelta) -> None:
         """Follow the metadata: a subscriber of committed images."""
         if not self.is_loaded or self.acls is not delta.image.acls:

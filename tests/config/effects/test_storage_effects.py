@@ -324,3 +324,43 @@ def move(wire: Wire, path: str, topic: str) -> int:
     directory = request.AlterReplicaLogDir(path=path, topics=[stated])
     (result,) = wire.ask(request(dirs=[directory]), 2).results
     return result.partitions[0].error_code
+
+
+@observes("replica.alter.log.dirs.io.max.bytes.per.second", dynamic=True)
+def test_move_between_directories_waits_for_its_rate(tmp_path: Path) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    node = Node(first, {"replica.alter.log.dirs.io.max.bytes.per.second": "1000"})
+    node._properties["log.dirs"] = f"{first},{second}"
+    with node:
+        wire = Wire(node.port)
+        create(wire)
+        fill(wire, 3)
+        (source,) = tmp_path.glob("*/t-0")
+        target = first if source.parent == second else second
+        assert move(wire, str(target), "t") == 0
+
+        def copy() -> int:
+            return sum(each.stat().st_size for each in target.glob("t-0.*-future/*.log"))
+
+        assert eventually(lambda: copy() >= 1000)
+        assert not happens(lambda: copy() > 100_000, expected=False)
+        assert alter(wire, "replica.alter.log.dirs.io.max.bytes.per.second", str(1 << 40)) == 0
+        assert eventually(lambda: (target / "t-0").exists() and not source.exists())
+
+
+@observes(
+    "alter.log.dirs.replication.quota.window.num",
+    "alter.log.dirs.replication.quota.window.size.seconds",
+)
+def test_rate_of_moves_is_measured_over_the_windows(tmp_path: Path) -> None:
+    windows = {
+        "alter.log.dirs.replication.quota.window.num": "2",
+        "alter.log.dirs.replication.quota.window.size.seconds": "3",
+    }
+    for number, (config, is_remembered) in enumerate((({}, True), (windows, False))):
+        with Node(tmp_path / str(number), config=config) as node:
+            assert node.server is not None
+            quota = node.server.background.relocation_worker.quota
+            quota.rate = 1
+            quota.record(1_000_000, 1000)
+            assert quota.is_exceeded(1000 + 10_000) is is_remembered

@@ -508,3 +508,20 @@ def test_copy_is_kept_when_its_log_is_offline(manager) -> None:
     assert again.relocations.resume() == []
     assert any(each.endswith("-future") for each in directories(again))
     again.close(clean=False)
+
+
+def test_copy_in_portions_equals_the_log(manager) -> None:
+    log, other = create(manager), manager.volumes[1]
+    write(log, 0, 60)
+    move = begin(manager)
+    left, portions = move.left_bytes, []
+    while copied := move.copy(300):
+        portions.append(copied)
+        assert move.left_bytes == left - sum(portions)
+    assert sum(portions) == left
+    assert set(portions[:-1]) == {300}
+    assert len(portions) > 4
+    move.make_ready()
+    move.finish()
+    assert log.volume is other
+    assert read_values(log) == [b"%04d" % number for number in range(60)]

@@ -54,6 +54,13 @@ def test_username_and_password_become_jaas_for_spark() -> None:
     assert "kafka.sasl.password" not in found
 
 
+def test_delegation_token_is_one_for_java_and_refused_for_librdkafka() -> None:
+    given = {**JAVA, "sasl.jaas.config": JAAS.replace(";", " tokenauth=true;")}
+    assert for_spark(given)["kafka.sasl.jaas.config"] == JAAS.replace(";", ' tokenauth="true";')
+    with pytest.raises(ConfigError, match="librdkafka cannot authenticate with a delegation token"):
+        for_librdkafka(given)
+
+
 def test_pem_files_have_their_names_in_each_client() -> None:
     tls = {**BASE, "security.protocol": "SSL", "ssl.truststore.location": "/ca.pem"}
     assert for_librdkafka(tls)["ssl.ca.location"] == "/ca.pem"

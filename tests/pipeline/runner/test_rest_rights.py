@@ -95,7 +95,16 @@ def runner(node: SecuredNode) -> Iterator[LiveRunner]:
     }
     with live_runner(node.sasl, http=HttpOptions(auth=BY_KAFKA), more=properties) as found:
         eventually(lambda: ask(found, "admin", "GET", "/health")[0] == 200)
+        write_once(found)
         yield found
+
+
+def write_once(runner: LiveRunner) -> None:
+    """Create a job and delete it: from then on the runner has all of its Kafka clients."""
+    first = {"name": "first", "config": config(SOURCE, file="/dev/null", topic="first")}
+    assert ask(runner, "admin", "POST", "/connectors", first)[0] == 201
+    assert ask(runner, "admin", "DELETE", "/connectors/first")[0] == 204
+    eventually(lambda: ask(runner, "admin", "GET", "/connectors")[1] == [])
 
 
 def ask(runner: LiveRunner, user: str, method: str, path: str, body: Any = None) -> tuple[int, Any]:

@@ -120,5 +120,5 @@ DYNAMIC_ONLY: tuple[P, ...] = (
       validator=Range(0), dynamic=PER_BROKER, has_effect=True),
     P("replica.alter.log.dirs.io.max.bytes.per.second", LONG, LONG_MAX, MEDIUM,
       "Bytes a second that are copied between the directories of one broker.",
-      validator=Range(0), dynamic=PER_BROKER),
+      validator=Range(0), dynamic=PER_BROKER, has_effect=True),
 )

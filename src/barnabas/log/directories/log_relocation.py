@@ -104,18 +104,27 @@ class LogRelocation:
             raise StaleCopyError from None
         return same
 
-    def copy(self) -> None:
-        """Copy what the copy lacks. For a thread. Raises StaleCopyError, OSError."""
+    def copy(self, max_bytes: int | None = None) -> int:
+        """Copy what the copy lacks, at most `max_bytes`; return the number of copied bytes.
+
+        For a thread. Raises StaleCopyError, OSError.
+        """
         segments = tuple(self.log.segments)
+        before = self.copied_bytes
         for segment in segments:
-            if self.is_stopped:
-                return
-            self._copy_batches(segment, segment.size)
+            done = self.copied_bytes - before
+            if self.is_stopped or done == max_bytes:
+                break
+            end = segment.size
+            if max_bytes is not None:
+                end = min(end, self.copied.get(segment, 0) + max_bytes - done)
+            self._copy_batches(segment, end)
             if segment is segments[-1]:
                 sync_path(self._path(segment, ".log"))  # keeps the last step short
             elif self.copied[segment] == segment.size and segment not in self._synced:
                 self._copy_indexes(segment)
                 self._sync(segment)
+        return self.copied_bytes - before
 
     def _sync(self, segment: Segment) -> None:
         for suffix in SUFFIXES:

@@ -1,11 +1,12 @@
 """The settings of a runner: the properties of Connect's distributed worker, and barnabas's own.
 
 A `connect-distributed.properties` file is accepted. Unlike Java's worker, nothing is required:
-group, topics and converters have defaults. Properties that mean something to Java only, such as
-`plugin.path`, are ignored.
+group, topics and converters have defaults. Properties that mean something to Java only are those
+of the worker of Java's connectors (`plugin.path`), and are ignored without one.
 """
 
 import os
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -31,6 +32,18 @@ _HTTP: Final = (
     "barnabas.unauthenticated.connections.max",
     "barnabas.http.peer.secret",
 )
+_NOT_OF_JAVA: Final = (
+    *_SECURITY,
+    *_ACL_PROPERTIES,
+    "barnabas.",
+    "spark.",
+    "bootstrap.",
+    "listeners",
+    "rest.",
+    "admin.listeners",
+    "config.providers",
+)
+"""What the runner uses itself, or gives to Java's worker in another form."""
 _CONVERTERS: Final = {
     "key.converter": "org.apache.kafka.connect.json.JsonConverter",
     "value.converter": "org.apache.kafka.connect.json.JsonConverter",
@@ -186,6 +199,20 @@ DEFINITION: Final = ConfigDef(
             validator=_known_formats,
         ),
         _key(
+            "plugin.path",
+            ConfigType.LIST,
+            [],
+            "Directories of Java's plug-ins: each plug-in is a directory with its jars, or one "
+            "jar. With them the runner runs a worker of Apache Kafka's Connect for the connectors "
+            "that barnabas does not have.",
+        ),
+        _key(
+            "barnabas.java.options",
+            ConfigType.STRING,
+            "-Xmx512m",
+            "Options of the JVM of Java's worker, separated by spaces.",
+        ),
+        _key(
             "view.dir",
             ConfigType.STRING,
             None,
@@ -203,6 +230,16 @@ class StorageTopic:
     name: str
     partitions: int
     replication_factor: int
+
+
+@attrs.frozen
+class JavaSettings:
+    """The worker of Java's connectors."""
+
+    plugin_path: tuple[str, ...]
+    jvm_options: tuple[str, ...]
+    worker_properties: Mapping[str, str] = attrs.field(repr=False)
+    """The properties of the runner that mean something to Java's worker only."""
 
 
 @attrs.frozen
@@ -235,6 +272,8 @@ class RunnerSettings:
     """What the brokers' authorizer has beside ACLs, by the names of its properties."""
     spark_properties: Mapping[str, str]
     """The properties of Spark's session: `spark.*`."""
+    java: JavaSettings | None = None
+    """None without `plugin.path`."""
 
     @classmethod
     def load(cls, file: Path | None, overrides: Mapping[str, str]) -> "RunnerSettings":
@@ -280,6 +319,7 @@ class RunnerSettings:
             authorizes=parsed["barnabas.rest.authorize"] is True,
             acl_properties={k: properties[k] for k in _ACL_PROPERTIES if k in properties},
             spark_properties={k: v for k, v in properties.items() if k.startswith("spark.")},
+            java=_java(parsed, properties),
         )
 
 
@@ -287,6 +327,27 @@ def _client_properties(properties: Mapping[str, str]) -> dict[str, str]:
     found = {name: value for name, value in properties.items() if name.startswith(_SECURITY)}
     found["bootstrap.servers"] = properties.get("bootstrap.servers", "127.0.0.1:9092")
     return found
+
+
+def _java(parsed: Mapping[str, ParsedValue], properties: Mapping[str, str]) -> JavaSettings | None:
+    """Return the settings of Java's worker. Raises ConfigError."""
+    path = _names(parsed["plugin.path"])
+    if not path:
+        return None
+    name = "barnabas.java.options"
+    try:
+        options = tuple(shlex.split(str(parsed[name])))
+    except ValueError as error:
+        raise ConfigError(f"Invalid value {parsed[name]} for {name}: {error}") from None
+    return JavaSettings(
+        path,
+        options,
+        {
+            name: value
+            for name, value in properties.items()
+            if name not in DEFINITION.keys and not name.startswith(_NOT_OF_JAVA)
+        },
+    )
 
 
 def _prefixed(properties: Mapping[str, str], prefix: str) -> dict[str, str]:

@@ -38,7 +38,9 @@ T = TypeVar("T")
 class RunnerStore:
     """Configurations, statuses and offsets of all connectors of a group."""
 
-    def __init__(self, client: KafkaClient, settings: RunnerSettings) -> None:
+    def __init__(
+        self, client: KafkaClient, settings: RunnerSettings, *, reads_offsets: bool = True
+    ) -> None:
         self.state = StoreState()
         self.changed = trio.Event()
         """Set, and replaced, when a configuration changes."""
@@ -50,6 +52,7 @@ class RunnerStore:
         self._client = client
         self._settings = settings
         self._is_read = False
+        self._reads_offsets = reads_offsets
         properties = for_librdkafka(settings.client_properties)
         self._writer = ConfigsWriter(properties, settings.group_id, settings.configs.name)
         self._configs: StorageLog | None = None
@@ -64,12 +67,17 @@ class RunnerStore:
         settings = self._settings
         self._configs = await self._log(settings.configs, self._replay_config, is_single=True)
         self._status = await self._log(settings.status, self._replay_status)
-        self._offsets = await self._log(settings.offsets, self._replay_offset)
+        if self._reads_offsets:
+            self._offsets = await self._log(settings.offsets, self._replay_offset)
         async with trio.open_nursery() as nursery:
-            for log in (self._configs, self._status, self._offsets):
+            for log in self._logs():
                 nursery.start_soon(log.read_to_end)
         self._is_read = True
-        logger.info("read topics connectors=%d", len(self.state.connectors))
+        logger.info(
+            "read topics configs=%s connectors=%d",
+            settings.configs.name,
+            len(self.state.connectors),
+        )
 
     async def _log(
         self, topic: StorageTopic, replay: Callable[[Record], None], *, is_single: bool = False
@@ -80,8 +88,11 @@ class RunnerStore:
     async def follow(self) -> None:
         """Replay new records for as long as the task runs."""
         async with trio.open_nursery() as nursery:
-            for log in (self._configs, self._status, self._offsets):
-                nursery.start_soon(_opened(log).follow)
+            for log in self._logs():
+                nursery.start_soon(log.follow)
+
+    def _logs(self) -> list[StorageLog]:
+        return [log for log in (self._configs, self._status, self._offsets) if log is not None]
 
     async def take_over(self) -> None:
         """Become the only writer of configurations, at their end. Raises ConfigsWriteError."""

@@ -10,6 +10,7 @@ the answers come as well.
     connect_api         the ASGI application; connect_calls: routes, calls and answers
     connector_handlers, runner_handlers, view_handlers    the handlers
     connector_service   what requests do to connectors
+    java_routing        requests that concern Java's connectors
     request_forwarding  from a runner that stands by to the active one
     runner_loggers      levels of loggers under Connect's names
 """

@@ -19,6 +19,7 @@ from barnabas.pipeline.connect.rest_errors import ConnectRestError, NotActiveErr
 from barnabas.pipeline.rest import connector_handlers, runner_handlers, view_handlers
 from barnabas.pipeline.rest.connect_calls import OK, ROUTES, Answer, ConnectCall
 from barnabas.pipeline.rest.connector_service import ConnectorService
+from barnabas.pipeline.rest.java_routing import JavaSide, java_answer
 from barnabas.pipeline.rest.job_rights import RestAccess
 from barnabas.pipeline.rest.request_forwarding import RequestForwarding
 from barnabas.pipeline.rest.runner_loggers import RunnerLoggers
@@ -78,6 +79,8 @@ class ConnectContext:
     tracks_topics: bool = True
     allows_topics_reset: bool = True
     access: RestAccess = attrs.field(factory=RestAccess)
+    java: JavaSide | None = None
+    """The worker of Java's connectors, None in a runner without one."""
 
 
 class ConnectApi:
@@ -141,7 +144,8 @@ class ConnectApi:
                 call = ConnectCall(self._context, places, query, body, rights)
                 if method != "GET" and "connector" in places:
                     call.check_stored(call.connector)
-                return await each.handler(call)
+                answer = await java_answer(call, each)
+                return await each.handler(call) if answer is None else answer
         if matching:
             raise ConnectRestError(405, "HTTP 405 Method Not Allowed")
         raise ConnectRestError(404, "HTTP 404 Not Found")

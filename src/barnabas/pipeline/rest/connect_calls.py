@@ -47,6 +47,8 @@ class ConnectCall:
         entry = self.context.service.state.connectors.get(name)
         if entry is not None:
             self.check_config(entry.config)
+        elif self.context.java is not None:
+            self.context.java.check_stored(self, name)
 
     @property
     def connector(self) -> str:

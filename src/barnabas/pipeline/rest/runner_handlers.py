@@ -22,7 +22,7 @@ KAFKA_VERSION: Final = "4.3.0"
 
 _UNAVAILABLE: Final = 503
 _SUFFIX: Final = "Connector"
-_KIND_ORDER: Final = (
+KIND_ORDER: Final = (
     PluginKind.SINK,
     PluginKind.SOURCE,
     PluginKind.TRANSFORMATION,
@@ -64,9 +64,9 @@ async def progress_of_all(call: ConnectCall) -> Answer:
 @route("GET /connector-plugins", needs_store=False)
 async def list_plugins(call: ConnectCall) -> Answer:
     """List the connectors, and the other plug-ins with `connectorsOnly=false`."""
-    kinds = _KIND_ORDER
+    kinds = KIND_ORDER
     if call.flag("connectorsOnly", default=True):
-        kinds = _KIND_ORDER[: len(CONNECTORS)]
+        kinds = KIND_ORDER[: len(CONNECTORS)]
     registry = call.context.service.registry
     found = [plugin for kind in kinds for plugin in registry.plugins(kind)]
     return Answer(OK, [_plugin_json(plugin) for plugin in found])

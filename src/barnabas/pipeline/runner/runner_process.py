@@ -27,6 +27,8 @@ from barnabas.pipeline.connect.connector_validation import ConnectorValidator
 from barnabas.pipeline.connect.plugin_registry import plugin_registry
 from barnabas.pipeline.delivery.driver.group_offsets import GroupOffsets
 from barnabas.pipeline.delivery.plan.kafka_properties import for_librdkafka
+from barnabas.pipeline.java.java_jobs import JavaJobs
+from barnabas.pipeline.java.worker_metrics import add_worker_metrics
 from barnabas.pipeline.jobs.active_runner import ActiveRunner
 from barnabas.pipeline.jobs.activity import Activity
 from barnabas.pipeline.jobs.configs_writer import ConfigsWriteError
@@ -42,6 +44,7 @@ from barnabas.pipeline.jobs.source_topics import SourceTopics
 from barnabas.pipeline.rest.connect_api import ConnectApi, ConnectContext
 from barnabas.pipeline.rest.connector_offsets import StoredOffsets
 from barnabas.pipeline.rest.connector_service import ConnectorService, RunnerView
+from barnabas.pipeline.rest.java_routing import JavaSide, WorkerService
 from barnabas.pipeline.rest.job_rights import RestAccess, TopicAuthorizing
 from barnabas.pipeline.rest.request_forwarding import RequestForwarding
 from barnabas.pipeline.rest.runner_loggers import RunnerLoggers
@@ -102,6 +105,9 @@ class Runner:
         self._client = client
         self._access = RestAccess(settings.full_users, authorizer)
         self._active: ActiveRunner | None = None
+        self._java: JavaJobs | None = None
+        if settings.java is not None:
+            self._java = JavaJobs(client, settings, settings.java, registry)
         self._loggers = RunnerLoggers()
         self._logs = JobLogs()
         self._planner = JobPlanner(registry, self._providers, settings.defaults)
@@ -110,8 +116,16 @@ class Runner:
         self._service = ConnectorService(
             self._store, registry, validator, self._providers, self._view
         )
+        self._java_side = self._side_of_java(validator)
         self._store.on_logger = self._apply_level
         self._store.on_fenced = self._activity.step_down
+
+    def _side_of_java(self, validator: ConnectorValidator) -> JavaSide | None:
+        java = self._java
+        if java is None:
+            return None
+        service = WorkerService(java.store, java.registry, validator, self._providers, self._view)
+        return JavaSide(java, service)
 
     def api(self, base_url: str) -> ConnectApi:
         """Return the REST API."""
@@ -138,6 +152,7 @@ class Runner:
                 self._settings.tracks_topics,
                 self._settings.allows_topics_reset,
                 self._access,
+                self._java_side,
             )
         )
 
@@ -166,6 +181,8 @@ class Runner:
         """Return the metrics of the listener and of all jobs."""
         metrics = HostMetrics()
         add_job_metrics(metrics.registry, lambda: self._active)
+        if self._java is not None:
+            add_worker_metrics(metrics.registry, self._java.worker)
         return metrics
 
     def _apply_level(self, record: LoggerRecord) -> None:
@@ -182,9 +199,13 @@ class Runner:
 
     async def _run(self) -> None:
         await self._store.open()
+        if self._java is not None:
+            await self._java.store.open()
         self._view.cluster_id = self._client.metadata.cluster_id or ""
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._store.follow)
+            if self._java is not None:
+                nursery.start_soon(self._java.store.follow)
             nursery.start_soon(self._activity.run)
             self._view.starting = None
             while True:
@@ -211,6 +232,8 @@ class Runner:
         try:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(active.run)
+                if self._java is not None:
+                    nursery.start_soon(self._java.run_worker)
                 self._view.is_active = True
                 await self._activity.wait(active=False)
                 nursery.cancel_scope.cancel()

@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -57,11 +57,22 @@ def find_or_fetch(directory: Path, packages: Sequence[str] = ()) -> Jars:
 
 def fetch(directory: Path, package: str | None = None) -> Jars:
     """Fetch a package, or the connector for the installed PySpark. Raises JarsUnavailableError."""
-    directory.mkdir(parents=True, exist_ok=True)
+    present = {path.name for path in _pyspark_jars().glob("*.jar")}
     connector = package or f"{_CONNECTOR}:{spark_version()}"
-    with tempfile.TemporaryDirectory(prefix="fetch-", dir=directory) as scratch:
-        resolved = _resolve(connector, Path(scratch))
-        present = {path.name for path in _pyspark_jars().glob("*.jar")}
+    return fetch_into(_jars_directory(directory, package), [connector], present)
+
+
+def fetch_into(
+    target: Path, packages: Sequence[str], present: Collection[str] = frozenset()
+) -> Jars:
+    """Fetch packages with all that they need into a new directory, without the jars in `present`.
+
+    Raises JarsUnavailableError.
+    """
+    target.parent.mkdir(parents=True, exist_ok=True)
+    names = ",".join(packages)
+    with tempfile.TemporaryDirectory(prefix="fetch-", dir=target.parent) as scratch:
+        resolved = _resolve(names, Path(scratch))
         whole = Path(scratch) / "jars"
         whole.mkdir()
         for jar in resolved:
@@ -69,16 +80,15 @@ def fetch(directory: Path, package: str | None = None) -> Jars:
             artifact = jar.name.partition("_")[2]
             if artifact not in present:
                 shutil.copy(jar, whole / artifact)
-        target = _jars_directory(directory, package)
         try:
             whole.rename(target)
         except OSError:  # another process has fetched them meanwhile
-            if find(directory, package) is None:
+            if not any(target.glob("*.jar")):
                 raise
-    found = find(directory, package)
-    if found is None:
-        raise JarsUnavailableError(f"the resolver found no jar of {connector}")
-    return found
+    files = tuple(sorted(target.glob("*.jar")))
+    if not files:
+        raise JarsUnavailableError(f"the resolver found no jar of {names}")
+    return Jars(files)
 
 
 def _resolve(connector: str, scratch: Path) -> list[Path]:

@@ -48,6 +48,7 @@ _OPERATIONS: Final = {
 # Apis whose refusal has the message of the code; the others name the operation.
 _WITHOUT_OPERATION: Final = (
     "AddRaftVoter",
+    "ControllerRegistration",
     "DescribeQuorum",
     "FindCoordinator",
     "RemoveRaftVoter",

@@ -82,6 +82,7 @@ _DESCRIBE: Final = OnCluster(AclOperation.DESCRIBE)
 _CLUSTER_ACTION: Final = OnCluster(AclOperation.CLUSTER_ACTION)
 
 _OPERATION_HANDLER: Final = "controller.operation_handler.answer_operation"
+_OF_BROKERS: Final = "controller.broker_only_handler.refuse"
 
 
 def _operation(
@@ -124,7 +125,7 @@ _INDEXES = items("partition_indexes", "partitions", "partition_index")
 _FETCHED = in_items((
     items("topics", "responses", "topic", "topic_id"),
     items("partitions", "partitions", partition_index="partition"),
-))  # fmt: skip
+), beside_top_before=13)  # fmt: skip
 _RESOURCES = items("resources", "responses", "resource_type", "resource_name")
 
 SERVED: Final = (
@@ -320,6 +321,7 @@ SERVED: Final = (
     *_token_change("ExpireDelegationToken", "expire_delegation_token"),
     _api("DescribeDelegationToken", _BROKER,
          "security.delegation_token_handlers.describe_delegation_token", IN_HANDLER),
+    _api("DescribeDelegationToken", _CONTROLLER, _OF_BROKERS, UNRESTRICTED),
     _api("DescribeClientQuotas", _BROKER, "security.client_quota_handlers.describe_client_quotas",
          ByGuard("quota_guards.describe_client_quotas")),
     *_operation("AlterClientQuotas", ByGuard("quota_guards.alter_client_quotas"),
@@ -327,6 +329,9 @@ SERVED: Final = (
     _api("DescribeUserScramCredentials", _BROKER,
          "security.scram_handlers.describe_user_scram_credentials",
          ByGuard("scram_guards.describe_user_scram_credentials")),
+    _api("DescribeUserScramCredentials", _CONTROLLER, _OF_BROKERS, UNRESTRICTED, errors=in_items(
+        (items("users", "results"),), beside_top=True,
+    )),
     *_operation("AlterUserScramCredentials", _ALTER, errors=in_items(
         (items("deletions", "results", user="name"),),
         (items("upsertions", "results", user="name"),),

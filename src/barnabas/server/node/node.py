@@ -366,8 +366,12 @@ class Node:
         )
         self.quorum = self.new_quorum(setup, await load_quorum(setup))
         if self.authorizer is not None:
-            from barnabas.server.node.authorizer_setup import check_administrators
+            from barnabas.server.node.authorizer_setup import (
+                check_administrators,
+                warn_of_controllers,
+            )
 
+            warn_of_controllers(self.config, self.access)
             check_administrators(self.config, self.authorizer, self.quorum.image)
         self.dispatchers["controller"] = controller_dispatcher(self)
         controller_listeners = [each for each in self.listeners if each.kind == "controller"]

@@ -1,5 +1,6 @@
 """The files of `__cluster_metadata-0`: its log and its snapshots, in Kafka's formats."""
 
+import logging
 import os
 from pathlib import Path
 from typing import Final
@@ -17,10 +18,13 @@ from barnabas.cluster.quorum.metadata_snapshot import (
 from barnabas.cluster.quorum.voters import static_voters
 from barnabas.config import NodeConfig
 from barnabas.log import LogConfig, LogManager, PartitionLog
+from barnabas.private_files import close_to_others
 from barnabas.protocol.errors import ProtocolError
 from barnabas.protocol.messages_base import Message
 from barnabas.protocol.types import ZERO_UUID, Uuid
 from barnabas.server.node_failures import StartupError
+
+logger = logging.getLogger(__name__)
 
 PART_SUFFIX: Final = ".part"
 """Follows the name of a snapshot that is not complete."""
@@ -68,6 +72,7 @@ class MetadataLog:
             log.load(recover=True)
         else:
             log.create(METADATA_TOPIC_ID)
+        self._close_to_others()
         self._remove_incomplete()
         return (yield from self._reading(image))
 
@@ -96,6 +101,20 @@ class MetadataLog:
         except (ProtocolError, KeyError, ValueError) as error:
             raise StartupError(f"{self.directory} cannot be replayed: {error}") from error
         return loader
+
+    def _close_to_others(self) -> None:
+        """Have only this user read the metadata: it has credentials, and dynamic passwords."""
+        for path in (self.directory, self._volume.path / BOOTSTRAP_CHECKPOINT):
+            try:
+                close_to_others(path)
+            except FileNotFoundError:
+                continue
+            except OSError as error:  # another user owns it
+                logger.warning(
+                    "other users of this machine may read credentials path=%s reason=%s",
+                    path,
+                    error.strerror,
+                )
 
     def _remove_incomplete(self) -> None:
         """Remove downloads that were interrupted."""

@@ -403,8 +403,8 @@ class Quorum:
         if authorizer.is_loaded:
             for batch in committed:
                 authorizer.apply(batch.image, batch.delta)
-        elif self._machine.image.offset < self.core.high_watermark:
-            authorizer.load(self._machine.image.acls)
+        else:
+            authorizer.load_committed(self._machine.image, self.core.high_watermark)
 
     def _follow_configuration(self, image: MetadataImage, delta: MetadataDelta) -> None:
         if any(kind == RESOURCE_BROKER for kind, _ in delta.configs):

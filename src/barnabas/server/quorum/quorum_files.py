@@ -8,6 +8,7 @@ from barnabas.cluster.quorum.quorum_state import FILE_NAME, QuorumState
 from barnabas.cluster.quorum.storage_format import formatted_files
 from barnabas.cluster.quorum.voters import VoterSet
 from barnabas.log.file_operations import replace_file
+from barnabas.private_files import close_to_others
 from barnabas.protocol.messages_base import Message
 
 
@@ -50,3 +51,4 @@ def format_directory(
     for name, content in files:
         (directory / name).parent.mkdir(exist_ok=True)
         replace_file(directory / name, content)
+        close_to_others(directory / name)  # it may have credentials

@@ -58,7 +58,7 @@ class BackgroundTasks:
         self._disk = disk
         self._now_ms = clock.wall_ms
         self.log_cleaner = LogCleaner(config, logs, replicas, disk, helpers, clock)
-        self.relocation_worker = RelocationWorker(logs, replicas, disk, directories)
+        self.relocation_worker = RelocationWorker(logs, replicas, disk, directories, config, clock)
         self.scrubber = Scrubber(config, logs, helpers)
 
     async def run(self) -> None:

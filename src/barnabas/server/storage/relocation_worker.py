@@ -1,14 +1,20 @@
 """Move logs to other data directories, and resume interrupted moves at start-up."""
 
+import itertools
 import logging
 from typing import TYPE_CHECKING, Final
 
 from barnabas import tasks
+from barnabas.clock import Clock
+from barnabas.cluster.replication.replication_quota import UNLIMITED, ReplicationQuota
 from barnabas.log.directories.log_relocation import LAST_STEP_MAX, LogRelocation, StaleCopyError
 from barnabas.protocol.errors import KafkaError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from barnabas.cluster.replication import ReplicaManager
+    from barnabas.config import NodeConfig
     from barnabas.log import LogManager
     from barnabas.server.storage.directory_assignments import DirectoryAssignments
     from barnabas.server.storage.disk_threads import DiskThreads
@@ -17,6 +23,9 @@ logger = logging.getLogger(__name__)
 
 # A producer may write faster than the copy. After this number of rounds, the last step follows.
 _ROUNDS_MAX: Final = 50
+# With a bound of the rate, copies are made in portions, between which others may use the disk.
+_PORTION_MAX: Final = 1 << 20
+_QUOTA_PAUSE_S: Final = 0.05
 
 
 class RelocationWorker:
@@ -28,7 +37,15 @@ class RelocationWorker:
         replicas: "ReplicaManager",
         disk: "DiskThreads",
         directories: "DirectoryAssignments",
+        config: "Callable[[], NodeConfig]",
+        clock: Clock,
     ) -> None:
+        self._config = config
+        self._now_ms = clock.monotonic_ms
+        self.quota = ReplicationQuota(
+            config().get_int("alter.log.dirs.replication.quota.window.num"),
+            config().get_int("alter.log.dirs.replication.quota.window.size.seconds") * 1000,
+        )
         self._logs = logs
         self._replicas = replicas
         self._disk = disk
@@ -98,11 +115,37 @@ class RelocationWorker:
         relocations.end(move)
 
     async def _copy(self, move: LogRelocation) -> bool:
-        """Copy until little remains or the rounds are used up. Return False when cancelled."""
-        for _ in range(_ROUNDS_MAX):
-            await self._disk.run(move.copy)
+        """Copy until little remains or the rounds are used up. Return False when cancelled.
+
+        With a bound of the rate there is no last round: a producer that writes faster than the
+        bound keeps its log where it is, as in Kafka.
+        """
+        for number in itertools.count(1):
+            await self._copy_round(move)
             if not self._logs.relocations.is_active(move):
                 return False
-            if move.left_bytes <= LAST_STEP_MAX:
+            is_last = number >= _ROUNDS_MAX and self._rate() == UNLIMITED
+            if is_last or move.left_bytes <= LAST_STEP_MAX:
                 break
         return True
+
+    async def _copy_round(self, move: LogRelocation) -> None:
+        """Copy what the log has now, or portions of it while the rate has a bound."""
+        left = move.left_bytes
+        while True:
+            self.quota.rate = rate = self._rate()
+            while self.quota.is_exceeded(self._now_ms()):
+                await tasks.sleep(_QUOTA_PAUSE_S)
+                if not self._logs.relocations.is_active(move):
+                    return
+                self.quota.rate = rate = self._rate()
+            portion = None if rate == UNLIMITED else min(max(rate, 1), _PORTION_MAX)
+            copied = await self._disk.run(move.copy, portion)
+            self.quota.record(copied, self._now_ms())
+            left -= copied
+            if portion is None or copied == 0 or left <= 0:
+                return
+
+    def _rate(self) -> int:
+        """Return the allowed bytes a second of all moves together."""
+        return self._config().get_int("replica.alter.log.dirs.io.max.bytes.per.second")

@@ -106,17 +106,22 @@ def _count(properties: Mapping[str, str], name: str) -> int:
 
 def for_spark(properties: Mapping[str, str]) -> dict[str, str]:
     """Return the options of Spark's Kafka source (`kafka.*`, Java's names). Raises ConfigError."""
+    found = for_java(properties)
+    # Spark sets these three itself and refuses them as options.
+    for name in ("auto.offset.reset", "group.id", "enable.auto.commit"):
+        found.pop(name, None)
+    return {f"kafka.{name}": value for name, value in found.items()}
+
+
+def for_java(properties: Mapping[str, str]) -> dict[str, str]:
+    """Return the properties under the names of Java's clients. Raises ConfigError."""
     config = ClientConfig.from_properties(properties)
     found = {
         name: value
         for name, value in properties.items()
         if not name.startswith(_SECURITY) and name not in _SERIALIZERS
     }
-    found |= _protocol(config) | _java_sasl(config.sasl) | _java_tls(config.tls)
-    # Spark sets these three itself and refuses them as options.
-    for name in ("auto.offset.reset", "group.id", "enable.auto.commit"):
-        found.pop(name, None)
-    return {f"kafka.{name}": value for name, value in found.items()}
+    return found | _protocol(config) | _java_sasl(config.sasl) | _java_tls(config.tls)
 
 
 def _protocol(config: ClientConfig) -> dict[str, str]:
@@ -129,6 +134,11 @@ def _protocol(config: ClientConfig) -> dict[str, str]:
 def _rdkafka_sasl(sasl: SaslSettings | None) -> dict[str, str]:
     if sasl is None:
         return {}
+    if sasl.is_token:
+        raise ConfigError(
+            "sasl.jaas.config has tokenauth=true: librdkafka cannot authenticate with a delegation "
+            "token; use a password here, or Java's clients"
+        )
     return {
         "sasl.mechanism": sasl.mechanism,
         "sasl.username": sasl.username,
@@ -141,6 +151,8 @@ def _java_sasl(sasl: SaslSettings | None) -> dict[str, str]:
         return {}
     module = _LOGIN_MODULES[sasl.mechanism]
     options = f"username={_quoted(sasl.username)} password={_quoted(sasl.password)}"
+    if sasl.is_token:
+        options += ' tokenauth="true"'
     return {
         "sasl.mechanism": sasl.mechanism,
         "sasl.jaas.config": f"{module} required {options};",
