@@ -193,6 +193,28 @@ def test_time_of_a_partition_writes_states_that_it_changes_only() -> None:
     assert ticking.states[place].content != first
 
 
+def test_rows_that_change_no_state_write_none() -> None:
+    joined = Buckets(plan_of(JOIN))
+    joined.run([Row(key(1), b"r", 5, Side.RIGHT)])
+    first = joined.states[bucket_number(key(1))].content
+    assert [row.value for row in joined.run([Row(key(1), b"l", 6)])] == [b"l/r"]
+    assert joined.states[bucket_number(key(1))].content is first
+    joined.run([Row(key(1), b"s", 7, Side.RIGHT, offset=1)])
+    assert joined.states[bucket_number(key(1))].content is not first
+
+
+def test_damaged_page_of_a_state_is_a_permanent_failure_with_the_remedy() -> None:
+    joined = Buckets(plan_of(JOIN, buckets=1))
+    keys = [key(number) for number in range(100)]
+    joined.run([Row(each, b"value", 5, Side.RIGHT) for each in keys])
+    (blob,) = joined.states[0].content
+    joined.states[0].content = (blob.replace(b"\xc4\x05value", b"\xc1" * 7),)
+    with pytest.raises(TaskFailureError, match="state of stream-table-join is damaged") as raised:
+        joined.run([Row(each, b"l", 6) for each in keys])
+    assert raised.value.failure.is_permanent
+    assert "rebuild" in str(raised.value)
+
+
 def test_wall_clock_makes_no_states_and_writes_those_that_it_changes_only() -> None:
     class Flushed:
         def process(self, row: Row, context: Any) -> list[Row]:

@@ -30,6 +30,7 @@ from barnabas.pipeline.streams.kernels.kernel_rows import (
 )
 from barnabas.pipeline.streams.kernels.session_windows import SessionWindowAggregate
 from barnabas.pipeline.streams.kernels.sliding_windows import SlidingWindowAggregate
+from barnabas.pipeline.streams.kernels.state_codec import decode, encode
 from barnabas.pipeline.streams.kernels.stream_aggregates import (
     LATE,
     Aggregation,
@@ -57,7 +58,7 @@ Route = Callable[[Row], bytes | None]
 
 
 class Buckets:
-    """A kernel and the states of its buckets."""
+    """A kernel and the states of its buckets, which are stored after each batch."""
 
     def __init__(self, kernel: Kernel, route: Route, count: int) -> None:
         self._kernel = kernel
@@ -71,12 +72,14 @@ class Buckets:
         timed = list(self._timed(rows))
         stamped = in_stream_order(timed, self._kernel.first, self._kernel.timed)
         found: Rows = []
+        signature = self._kernel.signature
         for number, state in enumerate(self._states):
             mine = [row for row in stamped if row.side is Side.CLOCK or self._bucket(row) == number]
             if len(self._states) > 1:
                 mine = in_stream_order([*mine, *_times(stamped)], self._kernel.first)
             found += in_sequence(self._kernel.step(mine, state))
             self.late += state.dropped.pop(LATE, 0)
+            self._states[number] = decode(encode(state, signature), signature)
         return found
 
     def _timed(self, rows: Iterable[Row]) -> Iterator[Row]:

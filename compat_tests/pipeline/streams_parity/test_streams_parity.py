@@ -3,15 +3,18 @@
 import os
 from collections import Counter
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 
+from barnabas.pipeline.streams.kernels import state_pages
 from barnabas.pipeline.streams.kernels.kernel_rows import Row, Side, in_stream_order
 from compat_tests.pipeline.streams_parity.our_topologies import TOPOLOGIES, Relation, Topology
 from compat_tests.pipeline.streams_parity.skewed_cases import Shape, skewed_cases
 from compat_tests.pipeline.streams_parity.stream_cases import Case, cases, with_clock
 from compat_tests.pipeline.streams_parity.streams_peer import Input, Output, StreamsPeer
 
+PAGE = Path(__file__).parents[3] / "docs" / "streams.md"
 EXAMPLES = int(os.environ.get("BARNABAS_STREAMS_EXAMPLES", "25"))
 SEED = int(os.environ.get("BARNABAS_STREAMS_SEED", "1"))
 WITH_TIME = [
@@ -79,6 +82,18 @@ def agree(relation: Relation, ours: Facts, theirs: Facts) -> bool:
             return all(
                 Counter(found) <= Counter(ours.get(place, [])) for place, found in theirs.items()
             )
+
+
+@pytest.fixture(autouse=True)
+def _small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Divide the state of the few keys of a case into several pages."""
+    monkeypatch.setattr(state_pages, "PAGE_ENTRIES", 2)
+
+
+def test_page_has_the_numbers_of_topologies() -> None:
+    page = PAGE.read_text()
+    assert f"\n{len(TOPOLOGIES)} topologies run beside Kafka Streams" in page
+    assert f"The {len(WITH_TIME)} of them that have time" in page
 
 
 @pytest.mark.parametrize("name", TOPOLOGIES)

@@ -60,7 +60,7 @@ def test_example_of_the_page_prints_and_draws_its_topology(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
-    (block,) = [each for each in blocks if "app.describe(" in each]
+    (block,) = [each for each in blocks if "app.describe()" in each]
     monkeypatch.chdir(tmp_path)
     app = ks.App.attach(engine.session, "app", "127.0.0.1:1", state=tmp_path)
     try:
@@ -71,10 +71,35 @@ def test_example_of_the_page_prints_and_draws_its_topology(
     assert "by-user-repartition-sink" in (tmp_path / "topology.svg").read_text()
 
 
+def test_state_of_each_query_is_described(engine: Any, tmp_path: Path) -> None:
+    app = ks.App.attach(engine.session, "app", "127.0.0.1:1", state=tmp_path)
+    try:
+        clicks = app.topic("clicks", key=ks.String(), value=ks.String())
+        app.write(clicks.filter("value IS NOT NULL"), "copy")
+        app.write(clicks.group_by_key().count(), "counts")
+        app.write(clicks.window(ks.tumbling("1 minute")).count(), "by-minute")
+        app.write(clicks.window(ks.tumbling("1 minute")).count().final(), "closed")
+        totals = clicks.group_by_key().reduce(lambda total, value: total + value)
+        app.write(totals.suppress("1 minute"), "totals")
+        lines = app.describe("state").splitlines()
+    finally:
+        app.stop()
+    assert lines[:6] == [
+        "Query app-copy: no state",
+        "Query app-counts: Aggregate in Spark's state by key",
+        "Query app-by-minute: Aggregate in Spark's state by key",
+        "Query app-closed: windows in 256 buckets by key",
+        "Query app-totals: stream-aggregate > suppress in 256 buckets by key",
+        "",
+    ]
+    assert lines[6].startswith("Buckets by key: one value in Spark's state for each bucket")
+    assert any(line.startswith("Spark's state by key: one value for each key") for line in lines)
+
+
 def test_another_format_is_refused(engine: Any, tmp_path: Path) -> None:
     app = ks.App.attach(engine.session, "app", "127.0.0.1:1", state=tmp_path)
     try:
-        with pytest.raises(ValueError, match="format is text or svg, not 'png'"):
+        with pytest.raises(ValueError, match="format is text, svg or state, not 'png'"):
             app.describe("png")
     finally:
         app.stop()

@@ -1,8 +1,10 @@
 """The producer of Spark's tasks, against a node."""
 
+import gc
 import socket
 import time
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,9 +19,11 @@ from barnabas.pipeline.delivery.writing.transactional_producer import (
     ProducerCache,
     TransactionalProducer,
     TransactionSettings,
+    abandon,
     transaction,
 )
 from barnabas.testing import Node
+from barnabas.testing.eventually import wait_until
 
 
 def test_batch_that_the_broker_refuses_as_too_large_is_a_permanent_failure_with_its_topic() -> None:
@@ -192,6 +196,73 @@ def task(monkeypatch: pytest.MonkeyPatch) -> Iterator[Task]:
 def test_worker_whose_producer_was_fenced_takes_the_id_back(task: Task) -> None:
     one, other = ProducerCache(), ProducerCache()
     assert [task(one, 5), task(other, 7), task(one, 1), task(other, 1)] == [5, 12, 13, 14]
+
+
+def fenced_after(begun: TransactionalProducer, properties: dict[str, str]) -> None:
+    """Fence a producer whose transaction has a record."""
+    begun.produce("to", b"x", b"k", 0, 0, None)
+    assert begun._producer.flush(60) == 0
+    TransactionalProducer(properties)
+
+
+def abandoned(properties: dict[str, str]) -> None:
+    producer = TransactionalProducer(properties)
+    producer.begin()
+    fenced_after(producer, properties)
+    try:
+        raise ValueError("the task failed")
+    except ValueError:
+        abandon(producer)
+
+
+def given_up(properties: dict[str, str]) -> None:
+    clients = {"bootstrap.servers": properties["bootstrap.servers"]}
+    settings = TransactionSettings("group", 1, clients, clients)
+
+    def task() -> None:
+        with transaction(settings, properties["transactional.id"], [("to", 0)]) as begun:
+            fenced_after(begun.producer, properties)
+            raise ValueError("the task failed")
+
+    with pytest.raises(ValueError, match="the task failed"):
+        task()
+
+
+def committed_while_handling(properties: dict[str, str]) -> None:
+    producer = TransactionalProducer(properties)
+    producer.begin()
+    fenced_after(producer, properties)
+    try:
+        raise ValueError("a record failed")
+    except ValueError:
+        with pytest.raises(FencedError):
+            producer.commit()
+
+
+@pytest.mark.parametrize("fail", [abandoned, given_up, committed_while_handling])
+def test_client_that_fails_while_an_exception_is_handled_is_closed(
+    fail: Callable[[dict[str, str]], None],
+) -> None:
+    """The error of librdkafka's exception, which is never freed, would keep the client."""
+    with Node() as node:
+        create_topic(node, "to", partitions=1)
+        gc.collect()
+        before = connections(node)
+        fail({"bootstrap.servers": node.bootstrap, "transactional.id": "job-kept-0"})
+        transactional_producer.PRODUCERS.clear()
+        transactional_producer.READERS.clear()
+        gc.collect()  # exceptions refer to their frames, which refer to them
+        wait_until(lambda: connections(node) <= before)
+
+
+def connections(node: Node) -> int:
+    """The established connections to a node in the tables of the system."""
+    host, _, port = node.bootstrap.partition(":")
+    wanted = f":{int(port):04X}"
+    assert host == "127.0.0.1"
+    lines = Path("/proc/net/tcp").read_text().splitlines()[1:]
+    fields = (line.split() for line in lines)
+    return sum(remote.endswith(wanted) and state == "01" for _, _, remote, state, *_ in fields)
 
 
 @pytest.mark.usefixtures("fenced_clients")

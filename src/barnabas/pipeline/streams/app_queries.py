@@ -64,6 +64,12 @@ class Output:
         """Return the topics that a stream or a table comes from."""
         return self.records.inputs if isinstance(self.records, Stream | Table) else ()
 
+    @property
+    def records_frame(self) -> DataFrame:
+        """Return the rows before they get the columns of a delivery."""
+        found = self.records
+        return found.frame if isinstance(found, Stream | Table) else found
+
 
 @attrs.frozen(eq=False)
 class QuerySettings:

@@ -16,6 +16,7 @@ from barnabas.pipeline.spark.engine import Engine
 from barnabas.pipeline.spark.session import SessionSettings, send_packages
 from barnabas.pipeline.streams import (
     output_frames,
+    state_description,
     topic_reading,
     topology_operators,
     topology_picture,
@@ -206,10 +207,14 @@ class App:
         """Return the topology of the app: what `Topology.describe()` of Kafka Streams prints.
 
         `format` is `text`, or `svg` for a picture. Kafka Streams gives the same names to the
-        processors, stores and topics of the same operators in the same order.
+        processors, stores and topics of the same operators in the same order. With `state`, the
+        text says where the queries keep their state, and what it costs.
         """
+        if format == "state":
+            outputs = self._queries.outputs.values()
+            return state_description.text_of({each.name: each.records_frame for each in outputs})
         if format not in _FORMATS:
-            raise ValueError(f"format is text or svg, not '{format}'")
+            raise ValueError(f"format is text, svg or state, not '{format}'")
         return _FORMATS[format](self._topology)
 
     def query(

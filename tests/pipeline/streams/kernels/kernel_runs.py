@@ -1,9 +1,11 @@
 """Rows for tests of kernels, and steps over them in batches with a stored state between."""
 
+import contextlib
 from collections.abc import Iterable, Iterator
 
 from hypothesis import strategies as st
 
+from barnabas.pipeline.streams.kernels import state_pages
 from barnabas.pipeline.streams.kernels.bucket_state import BucketState
 from barnabas.pipeline.streams.kernels.kernel_protocol import Kernel
 from barnabas.pipeline.streams.kernels.kernel_rows import Row, Side
@@ -41,6 +43,17 @@ def run(kernel: Kernel, taken: Iterable[Row], state: BucketState | None = None) 
     """Return the outputs of rows that a kernel takes one by one."""
     bucket = BucketState() if state is None else state
     return [row for one in taken for row in kernel.step([one], bucket)]
+
+
+@contextlib.contextmanager
+def pages_of(entries: int, size: int = state_pages.PAGE_BYTES) -> Iterator[None]:
+    """Make the pages of states smaller."""
+    limits = state_pages.PAGE_ENTRIES, state_pages.PAGE_BYTES
+    state_pages.PAGE_ENTRIES, state_pages.PAGE_BYTES = entries, size
+    try:
+        yield
+    finally:
+        state_pages.PAGE_ENTRIES, state_pages.PAGE_BYTES = limits
 
 
 def facts(found: Iterable[Row]) -> Iterator[tuple[object, ...]]:

@@ -1,6 +1,8 @@
 """The bytes of a state: round trips, refusals, and kernels that continue from stored states."""
 
+from collections.abc import Mapping
 from decimal import Decimal
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -10,6 +12,7 @@ from barnabas.pipeline.streams.kernels.bucket_state import BucketState, TaskStat
 from barnabas.pipeline.streams.kernels.kernel_chain import Chain
 from barnabas.pipeline.streams.kernels.kernel_protocol import Kernel, StateMismatchError
 from barnabas.pipeline.streams.kernels.kernel_rows import Row, Side
+from barnabas.pipeline.streams.kernels.paged_stores import DueQueue
 from barnabas.pipeline.streams.kernels.plain_data import pack, unpack
 from barnabas.pipeline.streams.kernels.session_windows import SessionWindowAggregate
 from barnabas.pipeline.streams.kernels.sliding_windows import SlidingWindowAggregate
@@ -21,7 +24,7 @@ from barnabas.pipeline.streams.kernels.suppression import until_time_limit, unti
 from barnabas.pipeline.streams.kernels.table_joins import JoinKind, TableJoin
 from barnabas.pipeline.streams.kernels.table_kernels import TableFilter, TableSource
 from barnabas.pipeline.streams.kernels.time_windows import TimeWindowAggregate, TimeWindows
-from tests.pipeline.streams.kernels.kernel_runs import rows, run
+from tests.pipeline.streams.kernels.kernel_runs import pages_of, rows, run
 
 scalars = (
     st.none()
@@ -77,6 +80,25 @@ def test_state_that_is_cut_is_refused(state: BucketState, data: st.DataObject) -
         decode(blob[:end], TableSource().signature)
 
 
+def earlier_blob(state: BucketState, signature: Mapping[str, Any]) -> bytes:
+    """The bytes of a state in the format of the releases before pages."""
+    return pack([1, dict(signature), earlier_content(state)])
+
+
+def earlier_content(state: BucketState) -> list[Any]:
+    tasks: list[Any] = []
+    for number, task in state.tasks.items():
+        stores: dict[str, Any] = {}
+        for name, store in task.stores.items():
+            if isinstance(store, DueQueue):
+                heap = sorted(store.entries())
+                stores.setdefault("heaps", {})[name.removeprefix("due ")] = heap
+            else:
+                stores[name] = dict(store.items())
+        tasks.append([number, task.time_ms, stores])
+    return [tasks, {name: earlier_content(part) for name, part in state.parts.items()}]
+
+
 def sum_of(gap_ms: int) -> SessionWindowAggregate:
     return SessionWindowAggregate(gap_ms, counting(), lambda key, one, two: one + two)
 
@@ -111,8 +133,10 @@ def test_state_of_a_later_version_is_refused() -> None:
 
 
 def test_state_of_a_later_format_is_refused() -> None:
-    with pytest.raises(StateMismatchError, match="format 2, and this release reads format 1"):
-        decode(pack([2, {}, []]), TableSource().signature)
+    with pytest.raises(
+        StateMismatchError, match="format 3, and this release reads the formats 1 and 2"
+    ):
+        decode(pack([3, {}, []]), TableSource().signature)
 
 
 def test_state_with_an_object_is_refused() -> None:
@@ -136,6 +160,8 @@ def test_plain_data_keeps_large_numbers() -> None:
 
 collecting = Aggregation(lambda key, value, found: [*found, value], list)
 BOTH = frozenset({Side.LEFT, Side.RIGHT})
+MANY = [b"%d" % number for number in range(8)]
+SIGNATURE = {"kernel": "any"}
 KERNELS: list[Kernel] = [
     TimeWindowAggregate(TimeWindows(9, 4, 6), collecting),
     SessionWindowAggregate(4, collecting, lambda key, one, two: one + two, 6),
@@ -149,15 +175,65 @@ KERNELS: list[Kernel] = [
 ]
 
 
+@pytest.mark.parametrize("page_entries", [1, 2, 16])
 @pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.signature["kernel"])
 @settings(deadline=None)
-@given(taken=rows(sides=BOTH, until_ms=60), cut=st.integers(0, 30))
-def test_kernel_continues_from_a_stored_state(kernel: Kernel, taken: list[Row], cut: int) -> None:
+@given(taken=rows(sides=BOTH, until_ms=60, keys=MANY), cut=st.integers(0, 30))
+def test_kernel_continues_from_a_stored_state(
+    kernel: Kernel, page_entries: int, taken: list[Row], cut: int
+) -> None:
+    signature = kernel.signature
+    state = BucketState()
+    with pages_of(page_entries):
+        found = run(kernel, taken[:cut], state)
+        found += run(kernel, taken[cut:], decode(encode(state, signature), signature))
+    assert found == run(kernel, taken)
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.signature["kernel"])
+@settings(deadline=None)
+@given(taken=rows(sides=BOTH, until_ms=60, keys=MANY), cut=st.integers(0, 30))
+def test_kernel_continues_from_a_state_of_the_earlier_format(
+    kernel: Kernel, taken: list[Row], cut: int
+) -> None:
     signature = kernel.signature
     state = BucketState()
     found = run(kernel, taken[:cut], state)
-    found += run(kernel, taken[cut:], decode(encode(state, signature), signature))
+    with pages_of(2):
+        carried = decode(earlier_blob(state, signature), signature)
+        assert carried.is_older
+        assert carried == state
+        stored = encode(carried, signature)
+        found += run(kernel, taken[cut:], decode(stored, signature))
+    assert not decode(stored, signature).is_older
     assert found == run(kernel, taken)
+
+
+def test_users_store_of_the_earlier_format_keeps_its_order() -> None:
+    state = BucketState()
+    entries = {f"{number}": number for number in reversed(range(200))}
+    state.task(3).user_store("mine").update(entries)
+    carried = decode(earlier_blob(state, SIGNATURE), SIGNATURE)
+    stored = decode(encode(carried, SIGNATURE), SIGNATURE).task(3).user_store("mine")
+    assert list(stored.items()) == list(entries.items())
+
+
+def test_times_alone_make_no_other_stores() -> None:
+    state = BucketState()
+    state.task(0).store("table").update({b"%d" % number: number for number in range(1_000)})
+    state.part("1").task(2).queue("closing").push([1, b"a"])
+    blob = encode(state, SIGNATURE)
+    later = decode(blob, SIGNATURE)
+    later.task(0).time_ms = later.task(7).time_ms = 99
+    later.task(7).store("table")
+    assert later.task(0).store("table")[b"5"] == 5
+    assert later.part("1").task(2).queue("closing").first == [1, b"a"]
+    assert later.has_stores_of(decode(blob, SIGNATURE))
+    later.task(0).store("table")[b"5"] = 6
+    assert not later.has_stores_of(decode(blob, SIGNATURE))
+    later.task(0).store("table")[b"5"] = 5
+    later.part("1").task(2).queue("closing").push([1, b"a"])
+    assert not later.has_stores_of(decode(blob, SIGNATURE))
 
 
 @pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.signature["kernel"])

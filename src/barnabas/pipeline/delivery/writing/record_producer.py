@@ -4,7 +4,9 @@
 """
 
 import logging
-from collections.abc import Mapping
+import sys
+import threading
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
@@ -72,6 +74,39 @@ class AbortableError(Exception):
 def error_of(exception: KafkaException) -> KafkaError:
     """Return the error in librdkafka's exception."""
     return exception.args[0]
+
+
+def failure_of(call: Callable[[], object]) -> KafkaException | None:
+    """Return the exception that librdkafka raises in a call, None when it raises none.
+
+    confluent-kafka 2.16 never frees the error of an exception, and the error refers to what is
+    being handled where it is raised: to an exception with its frames, and so to their clients,
+    which would stay connected for good. In another thread, nothing is being handled.
+    """
+    try:
+        if sys.exc_info()[1] is None:
+            call()
+        else:
+            _call_in_thread(call)
+    except KafkaException as exception:
+        return exception
+    return None
+
+
+def _call_in_thread(call: Callable[[], object]) -> None:
+    raised: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            call()
+        except BaseException as error:
+            raised.append(error)
+
+    thread = threading.Thread(target=run, name="call of librdkafka")
+    thread.start()
+    thread.join()
+    if raised:
+        raise raised.pop()
 
 
 def raise_by_kind(exception: KafkaException) -> None:
@@ -149,14 +184,18 @@ class RecordProducer:
         # on_delivery, timestamp, headers.
         produce: Any = self._producer.produce
         while True:
+            failure: KafkaException | None = None
             try:
                 produce(topic, value, key, partition, None, None, timestamp_ms, headers)
             except BufferError:
-                self._call(lambda: self._producer.poll(0.1))
+                pass
             except KafkaException as exception:
-                self._raise(exception)
+                failure = exception
             else:
                 return
+            if failure is not None:
+                self._raise(failure)
+            self._call(lambda: self._producer.poll(0.1))
 
     def partitions(self, topic: str) -> int:
         """Return the number of partitions of a topic, 0 when it is unknown.
@@ -215,22 +254,22 @@ class RecordProducer:
         """Call; an error of a record says what is wrong, that of the call is general."""
         try:
             self._call(call)
+            return
         except RecordTooLargeError as error:
             raise _too_large(str(error)) from error
-        except AbortableError:
-            self._check_deliveries()
-            raise
+        except AbortableError as error:
+            failure = error
+        self._check_deliveries()
+        raise failure
 
     def _call(self, call: Any) -> None:
         for attempt in range(_ATTEMPTS_MAX):
-            try:
-                call()
-            except KafkaException as exception:
-                if error_of(exception).retriable() and attempt + 1 < _ATTEMPTS_MAX:
-                    self._producer.poll(0.05)
-                    continue
+            exception = failure_of(call)
+            if exception is None:
+                return
+            if not error_of(exception).retriable() or attempt + 1 == _ATTEMPTS_MAX:
                 self._raise(exception)
-            return
+            self._producer.poll(0.05)
 
     def _raise(self, exception: KafkaException) -> None:
         """Raise the error of this module for an exception, or for the fatal error behind it."""
@@ -247,9 +286,7 @@ class RecordProducer:
         `poll` raises it once, the calls of transactions raise it each time.
         """
         for call in (lambda: self._producer.poll(0), self._producer.begin_transaction):
-            if self._fatal is None:
-                try:
-                    call()
-                except KafkaException as found:
-                    self._fatal = error_of(found) if error_of(found).fatal() else None
+            found = failure_of(call) if self._fatal is None else None
+            if found is not None and error_of(found).fatal():
+                self._fatal = error_of(found)
         return exception if self._fatal is None else KafkaException(self._fatal)

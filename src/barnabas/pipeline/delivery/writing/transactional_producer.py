@@ -7,6 +7,7 @@ offsets must be read after that, with the producer epoch that the transaction wi
 """
 
 import contextlib
+import functools
 import time
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
@@ -23,6 +24,7 @@ from barnabas.pipeline.delivery.writing.record_producer import (
     RecordProducer,
     RecordTooLargeError,
     error_of,
+    failure_of,
     raise_by_kind,
 )
 
@@ -77,18 +79,16 @@ class TransactionalProducer(RecordProducer):
         deadline = time.monotonic() + _INIT_TIMEOUT_S
         attempt_s = _INIT_ATTEMPT_S
         while True:
-            try:
-                self._producer.init_transactions(attempt_s)
-            except KafkaException as exception:
-                error = error_of(exception)
-                left_s = deadline - time.monotonic()
-                if not error.retriable() or left_s <= 0:
-                    raise_by_kind(exception)
-                if error.code() != KafkaError._TIMED_OUT:
-                    self._producer.poll(attempt_s)
-                attempt_s = min(2 * attempt_s, left_s)
-            else:
+            exception = failure_of(functools.partial(self._producer.init_transactions, attempt_s))
+            if exception is None:
                 return
+            error = error_of(exception)
+            left_s = deadline - time.monotonic()
+            if not error.retriable() or left_s <= 0:
+                raise_by_kind(exception)
+            if error.code() != KafkaError._TIMED_OUT:
+                self._producer.poll(attempt_s)
+            attempt_s = min(2 * attempt_s, left_s)
 
 
 class ProducerCache(KeptProducers[TransactionalProducer]):

@@ -5,11 +5,13 @@ order of rows; the state of a bucket and its bytes. What may not: Kafka clients,
 
 How data passes: rows are hashed by key into buckets. `in_stream_order` puts the rows of a bucket
 into the order in which Kafka Streams takes them, `kernel.step(rows, state)` yields output rows and
-changes the state, `state_codec` turns the state into one blob for Spark's state store.
+changes the state, `state_codec` turns the state into one blob for Spark's state store. Stores are
+in pages, of which a step decodes those that it looks into.
 
     kernel_rows         rows, sides, windows, and their order
     kernel_protocol     the contract of kernels, and a base that takes row by row
     bucket_state        the state of a bucket: one task for each source partition
+    paged_stores        its maps and queues in pages, which state_pages cuts and joins
     state_codec         the state as bytes; plain_data is what it may contain
     stream_aggregates   reduce, aggregate and count of a stream; deduplication
     time_windows        tumbling and hopping windows

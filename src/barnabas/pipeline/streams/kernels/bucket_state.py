@@ -8,14 +8,25 @@ not look at time keeps all keys in one task.
 
 from collections import Counter
 from collections.abc import Iterator
-from typing import TypeAlias
+from typing import Final, cast
 
 import attrs
 
 from barnabas.pipeline.streams.kernels.kernel_rows import UNKNOWN_MS, Row, Value
+from barnabas.pipeline.streams.kernels.paged_stores import (
+    DueQueue,
+    Key,
+    OrderedStore,
+    Store,
+    plain_of,
+)
 
-Store: TypeAlias = dict[bytes | str | int, Value]
-"""Entries of a kernel, mostly by the bytes of the record's key."""
+__all__ = ["BucketState", "Store", "TaskState"]
+
+USER_STORE: Final = "user "
+"""The beginning of the name of a store of a user's processor."""
+QUEUE: Final = "due "
+"""The beginning of the name of a queue."""
 
 
 @attrs.define
@@ -23,19 +34,32 @@ class TaskState:
     """Stream time and stores of one partition within a bucket."""
 
     time_ms: int = UNKNOWN_MS
-    stores: dict[str, Store] = attrs.field(factory=dict[str, Store])
+    stores: dict[str, Store | DueQueue] = attrs.field(factory=dict[str, Store | DueQueue])
 
     def store(self, name: str) -> Store:
-        """Return a store, which is empty at first."""
+        """Return a store, which is empty at first. Its entries have no order."""
         found = self.stores.get(name)
         if found is None:
             found = self.stores[name] = {}
+        return cast(Store, found)
+
+    def user_store(self, name: str) -> OrderedStore:
+        """Return a store of a user's processor, whose entries are in the order of a dict."""
+        found = self.stores.get(f"{USER_STORE}{name}")
+        if not isinstance(found, OrderedStore):
+            found = self.stores[f"{USER_STORE}{name}"] = OrderedStore.of(cast(Store, found or {}))
         return found
 
-    def heap(self, name: str) -> list[list[Value]]:
-        """Return a list in heap order, for entries that become due."""
-        found: list[list[Value]] = self.store("heaps").setdefault(name, [])
+    def queue(self, name: str) -> DueQueue:
+        """Return a queue of entries that become due, which is empty at first."""
+        found = self.stores.get(f"{QUEUE}{name}")
+        if not isinstance(found, DueQueue):
+            found = self.stores[f"{QUEUE}{name}"] = DueQueue.of(())
         return found
+
+    def plain(self) -> dict[str, list[Value]]:
+        """Return the stores as plain data."""
+        return {name: plain_of(store) for name, store in self.stores.items()}
 
     def observe(self, row: Row) -> int:
         """Return the stream time with this row."""
@@ -52,6 +76,8 @@ class BucketState:
     """The states of the kernels of a chain."""
     dropped: Counter[str] = attrs.field(factory=Counter[str], eq=False)
     """Rows that kernels dropped since the state was read, by reason. It is not kept."""
+    is_older: bool = attrs.field(default=False, eq=False)
+    """True when the state was read from an earlier format: it must be written in this one."""
 
     def task(self, partition: int) -> TaskState:
         """Return the task of a partition, which is empty at first."""
@@ -71,7 +97,12 @@ class BucketState:
     def has_stores_of(self, other: "BucketState") -> bool:
         """True when both states differ in no more than the stream times of tasks."""
         stores = [
-            {number: task.stores for number, task in state.tasks.items() if task.stores}
+            {
+                (number, name): plain_of(store)
+                for number, task in state.tasks.items()
+                for name, store in task.stores.items()
+                if store
+            }
             for state in (self, other)
         ]
         if stores[0] != stores[1] or self.parts.keys() != other.parts.keys():
@@ -82,7 +113,7 @@ class BucketState:
         """Yield the partitions that have a task, also in a kernel of a chain."""
         yield from {*self.tasks, *(number for part in self.parts.values() for number in part)}
 
-    def keys(self, store: str) -> Iterator[bytes | str | int]:
+    def keys(self, store: str) -> Iterator[Key]:
         """Yield the keys of a store in all tasks."""
         for task in self.tasks.values():
-            yield from task.stores.get(store, {})
+            yield from cast(Store, task.stores.get(store, {}))

@@ -29,6 +29,7 @@ from barnabas.pipeline.streams.kernels.kernel_rows import (
     in_sequence,
     in_stream_order,
 )
+from barnabas.pipeline.streams.kernels.paged_stores import DamagedPageError
 from barnabas.pipeline.streams.kernels.partition_times import BATCH_TIMES, Lane, PartitionTimes
 from barnabas.pipeline.streams.kernels.stream_aggregates import LATE
 
@@ -102,6 +103,8 @@ def step(plan: BucketPlan, frames: Iterable[Any], state: Any) -> Iterator[Any]:
         yield from _stepped(plan, frames, state)
     except StateMismatchError as error:
         raise TaskFailureError(str(error), is_permanent=True) from error
+    except DamagedPageError as error:
+        raise damaged(plan.signature, error) from error
 
 
 def _stepped(plan: BucketPlan, frames: Iterable[Any], state: Any) -> Iterator[Any]:
@@ -111,17 +114,24 @@ def _stepped(plan: BucketPlan, frames: Iterable[Any], state: Any) -> Iterator[An
     if is_only_time and not state.exists:
         return
     signature = plan.signature
-    bucket = state_of(state.get[0], signature) if state.exists else BucketState()
+    before: bytes | None = state.get[0] if state.exists else None
+    bucket = BucketState() if before is None else state_of(before, signature)
     if plan.partitions is not None:
         ordered = _distributed(ordered, plan.partitions, bucket)
     outputs = list(in_sequence(plan.kernel.step(ordered, bucket)))
     if late := bucket.dropped[LATE]:
         outputs.append(Row(None, None, 0, Side.LATE, offset=late))
-    # The state is not written for the time alone: there is a time for each bucket in each batch.
-    if not is_only_time or not bucket.has_stores_of(state_of(state.get[0], signature)):
-        state.update((state_codec.encode(bucket, signature),))
+    if before is None or not is_only_time or _has_other_stores(bucket, before, signature):
+        after = state_codec.encode(bucket, signature)
+        if after != before:
+            state.update((after,))
     if outputs:
         yield _frame(outputs)
+
+
+def _has_other_stores(bucket: BucketState, before: bytes, signature: dict[str, Any]) -> bool:
+    """True when more than times has changed: each bucket takes times in each micro-batch."""
+    return bucket.is_older or not bucket.has_stores_of(state_of(before, signature))
 
 
 def state_of(blob: bytes, signature: dict[str, Any]) -> BucketState:
@@ -131,6 +141,12 @@ def state_of(blob: bytes, signature: dict[str, Any]) -> BucketState:
     except StateMismatchError as error:
         message = f"{error}; bring the earlier version back, or {REBUILD}"
         raise TaskFailureError(message, is_permanent=True) from error
+
+
+def damaged(signature: dict[str, Any], error: DamagedPageError) -> TaskFailureError:
+    """Return the failure of a task whose state has a page that cannot be read."""
+    message = f"the stored state of {signature['kernel']} is damaged: {error}; {REBUILD}"
+    return TaskFailureError(message, is_permanent=True)
 
 
 class _Reached:

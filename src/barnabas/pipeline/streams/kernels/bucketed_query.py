@@ -1,7 +1,8 @@
 """A kernel on Spark: rows are hashed into buckets, and each bucket has one state.
 
-A bucket's state is read and written as a whole in each micro-batch that has rows for it. More
-buckets make the states smaller and cost more calls: 256 serve up to about 5 million small keys.
+A bucket's state is one value of Spark, in pages: a micro-batch that has rows for a bucket reads and
+writes the value, and decodes the pages that have the rows' keys. More buckets make the values
+smaller and cost more calls: 256 serve up to 50 million small keys.
 `bench.stream_state` compares buckets with Spark's own state for each key.
 """
 

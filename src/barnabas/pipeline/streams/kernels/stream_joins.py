@@ -2,7 +2,6 @@
 
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterator, Mapping
-from heapq import heappop, heappush
 from operator import itemgetter
 from typing import ClassVar, Final, TypeAlias
 
@@ -153,7 +152,7 @@ class StreamJoin(RowKernel):
         if row.timestamp_ms not in of_key:
             closes_ms = row.timestamp_ms + self.windows.ahead(row.side) + self.windows.grace_ms
             entry = [closes_ms, row.timestamp_ms, row.side is Side.LEFT, key]
-            heappush(task.heap("closing"), entry)
+            task.queue("closing").push(entry)
         of_key.setdefault(row.timestamp_ms, []).append(row.value)
 
     def _matched(self, row: Row, key: bytes, time_ms: int, task: TaskState) -> None:
@@ -166,10 +165,10 @@ class StreamJoin(RowKernel):
 
     def _closed(self, row: Row, task: TaskState) -> Iterator[Row]:
         """Yield rows without match whose windows are closed, earliest first."""
-        closing = task.heap("closing")
+        closing = task.queue("closing")
         closed: list[tuple[int, bool, bytes]] = []
-        while closing and closing[0][0] < task.time_ms:
-            _, time_ms, is_left, key = heappop(closing)
+        while closing and closing.first[0] < task.time_ms:
+            _, time_ms, is_left, key = closing.pop()
             closed.append((time_ms, is_left, key))
         for time_ms, is_left, key in sorted(closed):
             side = Side.LEFT if is_left else Side.RIGHT

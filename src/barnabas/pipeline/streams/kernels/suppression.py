@@ -1,7 +1,6 @@
 """Fewer results of a table: the last one of a window, or one of a key in a time."""
 
 from collections.abc import Iterator, Mapping
-from heapq import heappop, heappush
 from typing import ClassVar
 
 import attrs
@@ -55,7 +54,7 @@ class Suppress(RowKernel):
         entry = held.get(name)
         if entry is None:
             due_ms = row.window.end_ms if self.is_final and row.window else row.timestamp_ms
-            heappush(task.heap("due"), [due_ms, name])
+            task.queue("due").push([due_ms, name])
         held[name] = _entry(row, row.old if entry is None else entry[4])
         yield from self._due(task)
         return None
@@ -65,10 +64,10 @@ class Suppress(RowKernel):
         yield from self._due(task)
 
     def _due(self, task: TaskState) -> Iterator[Row]:
-        held, due = task.store("held"), task.heap("due")
+        held, due = task.store("held"), task.queue("due")
         until_ms = task.time_ms - self.wait_ms
-        while due and (due[0][0] <= until_ms or self._is_full(len(due))):
-            row = _row(held.pop(heappop(due)[1]))
+        while due and (due.first[0] <= until_ms or self._is_full(len(due))):
+            row = _row(held.pop(due.pop()[1]))
             if row.value is not None or not self.is_final:
                 yield row._replace(stream_time_ms=task.time_ms)
 

@@ -11,8 +11,9 @@ from barnabas.pipeline.delivery.driver.query_progress import late_figure
 from barnabas.pipeline.delivery.driver.spark_library import DataFrame, pyspark
 from barnabas.pipeline.delivery.driver.worker_rows import map_in_workers
 from barnabas.pipeline.streams.kernels.bucket_state import BucketState
-from barnabas.pipeline.streams.kernels.bucket_tasks import state_of
+from barnabas.pipeline.streams.kernels.bucket_tasks import damaged, state_of
 from barnabas.pipeline.streams.kernels.bucketed_query import OUTPUT_MODE
+from barnabas.pipeline.streams.kernels.paged_stores import DamagedPageError
 from barnabas.pipeline.streams.kernels.partial_totals import overflow, partial_totals
 from barnabas.pipeline.streams.kernels.partition_times import PartitionTimes
 from barnabas.pipeline.streams.kernels.state_codec import encode
@@ -88,6 +89,13 @@ def closed(plan: TotalsPlan, frames: Iterable[Any], state: Any) -> Iterator[Any]
     `state` is Spark's GroupState with one blob. Raises TaskFailureError, which a restart does not
     change, when it is not a state of the plan.
     """
+    try:
+        yield from _closed(plan, frames, state)
+    except DamagedPageError as error:
+        raise damaged(plan.signature, error) from error
+
+
+def _closed(plan: TotalsPlan, frames: Iterable[Any], state: Any) -> Iterator[Any]:
     partials, reached, late = _taken(frames)
     if not partials and not state.exists:
         if late:

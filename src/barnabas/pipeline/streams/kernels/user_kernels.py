@@ -27,8 +27,8 @@ class ProcessContext:
         return self.task.time_ms
 
     def store(self, name: str) -> Store:
-        """Return a store of plain data, which is empty at first."""
-        return self.task.store(f"user {name}")
+        """Return a store of plain data, which is empty at first. It has the methods of a dict."""
+        return self.task.user_store(name)
 
 
 class Processor(Protocol):

@@ -8,7 +8,7 @@ what closes is one entry.
 import decimal
 import operator
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, cast
 
 import attrs
 
@@ -17,7 +17,9 @@ from barnabas.pipeline.streams.kernels.kernel_rows import Value
 from barnabas.pipeline.streams.kernels.stream_aggregates import LATE
 from barnabas.pipeline.streams.kernels.time_windows import TimeWindows
 
-_STORE: Final = "windows"
+_EARLIER_STORE: Final = "windows"
+"""The store that had the totals of all windows; now each window has a store."""
+_STORE: Final = "window "
 _DIGITS: Final = decimal.Context(prec=76)  # a sum of two decimals of Spark never rounds
 
 
@@ -76,6 +78,8 @@ class WindowTotals:
         """Add the parts of a micro-batch, and yield the totals of the windows that it closed."""
         for number in {each.partition for each in partials}:
             state.task(number)
+        for task in state.tasks.values():
+            _carry_over(task)
         for each in reached:
             self._advance(each.partition, each.before_ms, state)
         for part in partials:
@@ -95,7 +99,7 @@ class WindowTotals:
         if self._is_closed(part.start_ms, task.time_ms):
             state.dropped[LATE] += part.rows
             return
-        totals: dict[bytes, list[Any]] = task.store(_STORE).setdefault(part.start_ms, {})
+        totals = task.store(f"{_STORE}{part.start_ms}")
         kept = totals.get(part.key)
         if kept is None:
             totals[part.key] = [part.total, part.newest_ms]
@@ -105,10 +109,18 @@ class WindowTotals:
 
     def _closed(self, task: TaskState) -> Iterator[Total]:
         """Yield the totals of windows that are over, earliest first, and forget them."""
-        kept: dict[Any, dict[bytes, list[Any]]] = task.store(_STORE)
-        for start_ms in sorted(each for each in kept if self._is_closed(each, task.time_ms)):
-            for key, (total, newest_ms) in kept.pop(start_ms).items():
+        starts = [int(name.removeprefix(_STORE)) for name in task.stores]
+        for start_ms in sorted(each for each in starts if self._is_closed(each, task.time_ms)):
+            totals = cast(dict[bytes, list[Any]], task.stores.pop(f"{_STORE}{start_ms}"))
+            for key, (total, newest_ms) in totals.items():
                 yield Total(key, start_ms, total, newest_ms)
 
     def _is_closed(self, start_ms: int, time_ms: int) -> bool:
         return start_ms + self.windows.size_ms + self.windows.grace_ms <= time_ms
+
+
+def _carry_over(task: TaskState) -> None:
+    """Replace the store of all windows by one for each window."""
+    earlier = cast(dict[Any, Any], task.stores.pop(_EARLIER_STORE, {}))
+    for start_ms, totals in earlier.items():
+        task.stores[f"{_STORE}{start_ms}"] = totals
