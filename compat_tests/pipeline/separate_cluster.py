@@ -34,7 +34,7 @@ def store_properties(url: str) -> dict[str, str]:
         "spark.hadoop.fs.s3a.endpoint.region": "us-east-1",
         "spark.hadoop.fs.s3a.path.style.access": "true",
         "spark.hadoop.fs.s3a.access.key": "user",
-        "spark.hadoop.fs.s3a.secret.key": "password",
+        "spark.hadoop.fs.s3a.secret.key": "not-on-a-command-line",
     }
 
 
@@ -63,9 +63,9 @@ class SeparateCluster(SparkCluster):
         self.workers.append(self._run(f"worker-{number}", command, variables))
 
     def seen_by(self, number: int, folder: Path) -> list[str]:
-        """Return the names in a folder as a worker sees it."""
-        root = Path(f"/proc/{self.workers[number].pid}/root")
-        return sorted(path.name for path in (root / folder.relative_to("/")).iterdir())
+        """Return the names in a folder as a worker sees it, none where there is no folder."""
+        seen = Path(f"/proc/{self.workers[number].pid}/root") / folder.relative_to("/")
+        return sorted(path.name for path in seen.iterdir()) if seen.is_dir() else []
 
     def executors(self) -> set[str]:
         found: set[str] = set()

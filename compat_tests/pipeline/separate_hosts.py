@@ -1,4 +1,4 @@
-"""Hosts on one machine: network namespaces on a bridge, and mount namespaces without shared folders.
+"""Hosts on one machine: network namespaces on a bridge, and mount namespaces.
 
 This machine is a host as well, with the address `Network.address`. The namespaces need root.
 """

@@ -18,6 +18,7 @@ from compat_tests import spark as setup
 from compat_tests.jars import ROOT
 from compat_tests.pipeline import separate_hosts
 from compat_tests.pipeline.killed_job import read_committed
+from compat_tests.pipeline.test_spark_cluster import ClusterRunner
 from compat_tests.servers import KINDS
 
 _MISSING = separate_hosts.missing()
@@ -29,8 +30,8 @@ pytestmark = [
 ]
 KEYS = 5
 _WAIT_S = 400.0
+_SECRET = "spark.hadoop.fs.s3a.secret.key"
 _JSON = "org.apache.kafka.connect.json.JsonConverter"
-_STRING = "org.apache.kafka.connect.storage.StringConverter"
 
 
 @pytest.fixture
@@ -160,3 +161,71 @@ def environment(directory: Path) -> dict[str, str]:
 
 _OF_LOCAL = ("PYSPARK_PYTHON", "SPARK_LOCAL_IP")
 """What `setup.environment` says of a driver whose executors are on this host."""
+
+
+class StoreRunner(ClusterRunner):
+    """A runner whose checkpoints are in the store."""
+
+    def __init__(self, kafka: str, directory: Path, group: str, cluster: Any) -> None:
+        file = directory / "runner.properties"
+        super().__init__(kafka, directory, group, cluster.master, f"--config={file}")
+        properties = cluster.properties()
+        file.write_text("".join(f"{name}={value}\n" for name, value in properties.items()))
+        self.settings = {"spark.master": cluster.master}
+        self.store = f"s3a://{cluster.store.bucket}"
+        self.checkpoints = f"{self.store}/checkpoints"
+        self.jvm_environment = {"SPARK_SUBMIT_OPTS": setup.environment()["SPARK_SUBMIT_OPTS"]}
+
+    def create(self, name: str, connector: str, **settings: str) -> None:
+        config = {
+            "connector.class": connector,
+            **{k.replace("__", "."): v for k, v in settings.items()},
+        }
+        assert self.ask("POST", "/connectors", {"name": name, "config": config}).status == 201
+
+    def numbers(self, topic: str) -> list[int]:
+        """Return the numbers in a topic, in order."""
+        found = read_committed(self.bootstrap, topic)
+        return sorted(json.loads(message.value())["number"] for message in found)
+
+
+def test_copy_and_rows_by_way_of_the_store_are_exact(
+    cluster: Any, kafka: str, unique: Any, tmp_path: Path
+) -> None:
+    """A copy; a sink that writes rows to the store, and a source that reads them from there."""
+    source, copy, rows = unique("source"), unique("copy"), unique("rows")
+    create(kafka, source, copy, rows)
+    runner = StoreRunner(kafka, tmp_path, source, cluster)
+    files = {"spark__format": "json", "path": f"{runner.store}/rows", "schema": "number BIGINT"}
+    plain = {"value__converter": _JSON, "value__converter__schemas__enable": "false"}
+    load = Load(kafka, source)
+    try:
+        runner.start()
+        runner.create(f"{source}-copy", "TopicCopy", topics=source, target__topic=copy)
+        runner.create(f"{source}-sink", "SparkSink", topics=source, **files, **plain)
+        runner.wait(lambda: bool(runner.numbers(copy)), _WAIT_S)
+        runner.create(
+            f"{source}-source",
+            "SparkSource",
+            topic=rows,
+            checkpoint__location=f"{runner.store}/checkpoints/source",
+            **files,
+            **plain,
+        )
+        runner.wait(lambda: bool(runner.numbers(rows)), _WAIT_S)
+        assert cluster.executors() == {"worker-0", "worker-1"}
+        for pid in runner.descendants():
+            assert (
+                cluster.properties()[_SECRET].encode()
+                not in Path(f"/proc/{pid}/cmdline").read_bytes()
+            )
+        cluster.kill_executor(0)
+        killed_at = load.sent
+        runner.wait(lambda: len(runner.numbers(copy)) > killed_at, _WAIT_S)
+        sent = load.end()
+        for target in (copy, rows):
+            runner.wait(lambda target=target: len(runner.numbers(target)) >= sent, _WAIT_S)
+            assert runner.numbers(target) == list(range(sent))
+    finally:
+        load.end()
+        runner.stop()
