@@ -70,25 +70,28 @@ class Load:
 
     def __init__(self, bootstrap: str, topic: str) -> None:
         self.sent = 0
-        self._producer = Producer({"bootstrap.servers": bootstrap})
+        self._bootstrap = bootstrap
         self._topic = topic
+        self._left = 0
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run)
         self._thread.start()
 
     def _run(self) -> None:
+        producer = Producer({"bootstrap.servers": self._bootstrap})
         while not self._ended.wait(0.05):
             for _ in range(10):
                 value = json.dumps({"number": self.sent})
-                self._producer.produce(self._topic, value, str(self.sent % KEYS))
+                producer.produce(self._topic, value, str(self.sent % KEYS))
                 self.sent += 1
-            self._producer.poll(0)
+            producer.poll(0)
+        self._left = producer.flush(60)
 
     def end(self) -> int:
         """Return how many numbers are sent and stored."""
         self._ended.set()
         self._thread.join()
-        assert self._producer.flush(60) == 0
+        assert self._left == 0
         return self.sent
 
 
@@ -150,7 +153,7 @@ def test_app_counts_exactly_with_its_state_in_the_store(
         app.terminate()
         app.wait(120)
     for part in ("offsets", "commits", "state"):
-        assert cluster.store.requests(f"/app/checkpoints/{target}/{part}/"), part
+        assert cluster.store.requests(f"/app/checkpoints/{source}-{target}/{part}/"), part
 
 
 def environment(directory: Path) -> dict[str, str]:
