@@ -1,4 +1,4 @@
-"""A standalone Spark cluster whose workers are on hosts of their own, without a shared folder.
+"""A standalone Spark cluster whose workers are on separate hosts without a shared folder.
 
 The master and the driver are on this machine. A worker reaches it only over the network, and sees
 neither its folders nor those of the other worker: what they share is in an object store.

@@ -49,7 +49,7 @@ def missing() -> str | None:
 
 
 class Network:
-    """A bridge with an address of this machine, and hosts with addresses of their own."""
+    """A bridge with an address of this machine, and hosts with their own addresses."""
 
     def __init__(self) -> None:
         number = os.getpid()

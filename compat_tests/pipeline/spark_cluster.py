@@ -47,7 +47,7 @@ class SparkCluster:
             time.sleep(0.1)
 
     def start_worker(self, number: int) -> None:
-        """Start a worker, which has a folder of its own."""
+        """Start a worker in its own folder."""
         name = f"worker-{number}"
         self._start(name, *worker(self.address, self.directory / name, self.master))
 

@@ -66,7 +66,7 @@ def kafka(cluster: Any, server_kind: str) -> Iterator[str]:
 
 
 class Load:
-    """Numbers that a thread sends to a topic until it is told to stop."""
+    """Numbers that a thread sends to a topic until `end`."""
 
     def __init__(self, bootstrap: str, topic: str) -> None:
         self.sent = 0
