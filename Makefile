@@ -32,7 +32,8 @@
 #   make streams-parity   topologies of Kafka Streams beside ours (EXAMPLES=2000 SEED=n)
 #   make soak-jdbc   kills of a JDBC sink (ARGS="--cycles 20 --database mariadb")
 #   make soak-lake        kills of a job that writes files at its commits (ARGS="--kills 20")
-#   make compat-growth    runners on a local cluster and by spark-submit, apps of a new version
+#   make compat-growth    runners on a local cluster and by spark-submit, apps of a new version, and, for
+#                 root, a cluster whose hosts share only an object store
 #   make compat-delta     a Delta table written by SparkSink, with Delta's libraries from Maven
 #   make compat-iceberg   Iceberg and Delta tables of SparkSink and SparkSource, with libraries from Maven
 #   make soak-pipelines   kills of a job's worker, driver and broker under load, forward, micro-batches,
@@ -58,6 +59,7 @@ FRANZ := .cache/franz/.built
 KAFKA_PYTHON := .cache/kafka-python/.fetched
 AIOKAFKA := .cache/aiokafka/.fetched
 RUST := .cache/rust/.built
+MOTO := .cache/moto/.installed
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 PIP_ENV := PIP_ROOT_USER_ACTION=ignore
 # Three attempts of a command that fetches: one fault of the network would fail a fresh clone.
@@ -188,9 +190,10 @@ soak-jdbc: $(DEV) $(SPARK)
 soak-lake: $(DEV) $(SPARK)
 	$(BIN)/python -m compat_tests.pipeline.lake_kills $(ARGS)
 
-compat-growth: $(DEV) $(SPARK)
+compat-growth: $(DEV) $(SPARK) $(MOTO)
 	BARNABAS_GROWTH=1 $(BIN)/python -m pytest compat_tests/pipeline/test_growth.py \
-	  compat_tests/pipeline/test_spark_cluster.py $(ARGS)
+	  compat_tests/pipeline/test_spark_cluster.py \
+	  compat_tests/pipeline/test_separate_cluster.py $(ARGS)
 
 compat-delta: $(DEV) $(SPARK)
 	BARNABAS_DELTA=1 $(BIN)/python -m pytest compat_tests/pipeline/test_delta_tables.py $(ARGS)
@@ -255,6 +258,12 @@ $(SPARK): requirements-spark.txt $(RUNTIME) $(PYSPARK)
 	@if command -v java >/dev/null; then \
 	  $(PIP_ENV) $(PIP) --find-links $(dir $(PYSPARK)) -r requirements-spark.txt && touch $@; \
 	else echo "java not found (Debian: apt install openjdk-17-jdk): skipping the tests of Spark"; fi
+
+# A server of S3's protocol, in an environment of its own: its libraries are not ours.
+$(MOTO):
+	@rm -rf $(@D) && $(BIN)/python -m venv $(@D)
+	$(PIP_ENV) $(@D)/bin/python -m pip install --quiet --disable-pip-version-check 'moto[s3,server]==5.2.5'
+	@touch $@
 
 # PySpark comes as sources, which take a core for most of a minute to become a wheel.
 $(PYSPARK): requirements-spark.txt | $(BIN)/python

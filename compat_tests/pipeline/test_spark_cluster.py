@@ -144,10 +144,11 @@ class ClusterRunner(RunnerProcess):
         super().__init__(bootstrap, directory, group)
         self.settings = {**EXECUTORS, "spark.master": master}
         self.options = options
+        self.checkpoints = str(directory / "checkpoints")
         self.environment: dict[str, str] = {}
 
     def command(self) -> list[str]:
-        checkpoints = f"--set=checkpoint.dir={self.directory / 'checkpoints'}"
+        checkpoints = f"--set=checkpoint.dir={self.checkpoints}"
         return [
             *("env", *(f"{name}={value}" for name, value in self.environment.items())),
             *(sys.executable, "-m", "barnabas", "pipelines", *self.options, checkpoints),

@@ -18,6 +18,7 @@ from barnabas.pipeline.delivery.driver.spark_library import SparkSession, pyspar
 from barnabas.pipeline.spark import (
     class_archive,
     jar_cache,
+    object_store,
     table_formats,
     worker_environment,
 )
@@ -135,6 +136,7 @@ class SparkProcess:
     def start(cls, settings: SessionSettings) -> "SparkProcess":
         """Start the JVM and its session. Raises SparkUnavailableError."""
         check(settings)
+        os.environ.update(object_store.variables(settings.properties))
         if settings.is_submitted:
             return cls(_attached(settings), None)
         try:
@@ -256,7 +258,9 @@ def _of_cluster(
     archives = [settings.properties.get(_ARCHIVES), packages and f"{packages}#{directory}"]
     # Spark starts the Python daemon in the directory where it unpacks the archives.
     python_path = [directory, settings.properties.get(_PYTHON_PATH)]
+    store = object_store.variables(settings.properties)
     return {
+        **{f"spark.executorEnv.{name}": value for name, value in store.items()},
         "spark.jars": ",".join(map(str, jars.files)),
         _ARCHIVES: ",".join(each for each in archives if each),
         _PYTHON_PATH: os.pathsep.join(each for each in python_path if each),

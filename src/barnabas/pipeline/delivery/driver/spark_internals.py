@@ -8,6 +8,7 @@ Python daemon. Before another version of PySpark is allowed, compare it with the
 
 import contextlib
 import functools
+import re
 import subprocess
 from pathlib import Path
 from typing import Any, Final
@@ -20,6 +21,9 @@ from barnabas.pipeline.delivery.driver.spark_library import (
 )
 
 _EXIT_TIMEOUT_S: Final = 30.0
+_JARS: Final = "spark.jars"
+_SECRET: Final = re.compile(r"secret|password|token|access[._]?key", re.IGNORECASE)
+"""The names of properties that Spark does not show in its logs, and of variables of Amazon's."""
 _ARTIFACTS: Final = "org.apache.spark.sql.artifact.ArtifactManager$"
 _ARTIFACTS_ROOT: Final = "artifactRootDirectory"
 _ARTIFACTS_ARE_SET: Final = "bitmap$0"
@@ -61,8 +65,19 @@ def recent_progress(query: StreamingQuery) -> Any:
 
 
 def new_context(configuration: Any, directory: Path) -> Any:
-    """Return the context of this process, in a JVM that keeps its artifacts below a directory."""
-    context = pyspark().SparkContext.getOrCreate(configuration)
+    """Return the context of this process, in a JVM that keeps its artifacts below a directory.
+
+    PySpark starts the JVM with the properties on its command line, which other users of the host
+    see: secrets are set in the JVM instead. `spark.jars` is not set again there, since spark-submit
+    has added the jars of `spark.jars.packages` to it.
+    """
+    every: list[tuple[str, str]] = configuration.getAll()
+    shown = pyspark().SparkConf(loadDefaults=False)
+    shown.setAll([(name, value) for name, value in every if not _SECRET.search(name)])
+    pyspark().SparkContext._ensure_initialized(conf=shown)
+    whole = pyspark().SparkConf()
+    whole.setAll([(name, value) for name, value in every if name != _JARS])
+    context = pyspark().SparkContext.getOrCreate(whole)
     _place_artifacts(context._jvm, directory)
     # The JVM keeps a connection to it: its end would be a trace on standard error.
     context._accumulatorServer.handle_error = _ignore
