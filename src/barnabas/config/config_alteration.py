@@ -90,7 +90,7 @@ def _refuse_no_connections(name: str, base_name: str) -> None:
     """Raise ConfigError for a limit of 0, which a file may have (`ListenerConnectionQuota`)."""
     if base_name in ("max.connections", "max.connection.creation.rate"):
         raise ConfigError(
-            f"Invalid value 0 for configuration {name}: no client could connect any more, not even "
+            f"Invalid value 0 for configuration {name}: no client could connect then, not even "
             "to change it again; set it to at least 1",
             name=name,
         )
