@@ -62,6 +62,9 @@ def _of_case(case: ElementTree.Element) -> Outcome:
     for element in case:
         if result := _JUNIT_NAMES.get(element.tag):
             text = element.get("message") or element.text or ""
+            if result == Result.FAILED:  # with what the client has logged
+                log = (case.findtext("system-out") or "").splitlines()[-_LOGGED_LINES:]
+                text = "\n".join((text, *log))
             return Outcome(name, Result(result), seconds, text)
     return Outcome(name, Result.PASSED, seconds)
 
