@@ -135,6 +135,19 @@ def message_of(text: str | None) -> str | None:
     return text and re.sub(r"^Request .* needs (\w+) permission\.$", r"Request needs \1", text)
 
 
+def of_host(host: str) -> dict[str, Any]:
+    """Return the fields of a filter for the ACLs of connections from `host`."""
+    return {
+        "resource_type_filter": ANY,
+        "resource_name_filter": None,
+        "pattern_type_filter": ANY,
+        "principal_filter": None,
+        "host_filter": host,
+        "operation": ANY,
+        "permission_type": ANY,
+    }
+
+
 @attrs.define
 class Secured:
     """A server with an authorizer, and the values of it that a row's request contains."""
@@ -261,28 +274,12 @@ class Secured:
 
     def remove_acls(self, host: str) -> None:
         """Remove the ACLs for connections from `host`."""
-        each = DeleteAclsRequest.DeleteAclsFilter(
-            resource_type_filter=ANY,
-            resource_name_filter=None,
-            pattern_type_filter=ANY,
-            principal_filter=None,
-            host_filter=host,
-            operation=ANY,
-            permission_type=ANY,
-        )
+        each = DeleteAclsRequest.DeleteAclsFilter(**of_host(host))
         self.call(DeleteAclsRequest(filters=[each]), 3)
         self.wait_for_acls(host, 0)
 
     def wait_for_acls(self, host: str, count: int) -> None:
-        request = DescribeAclsRequest(
-            resource_type_filter=ANY,
-            resource_name_filter=None,
-            pattern_type_filter=ANY,
-            principal_filter=None,
-            host_filter=host,
-            operation=ANY,
-            permission_type=ANY,
-        )
+        request = DescribeAclsRequest(**of_host(host))
 
         def has_them(answer: Any) -> bool:
             return sum(len(each.acls) for each in answer.resources) == count

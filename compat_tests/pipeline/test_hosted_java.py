@@ -19,7 +19,14 @@ from compat_tests import jars, spark
 from compat_tests.pipeline.connect_workers import ConnectWorker, JavaWorker, RunnerProcess
 from compat_tests.pipeline.killed_job import children
 from compat_tests.pipeline.test_connect_takeover import Lines
-from compat_tests.pipeline.test_java_connect import LIBRARY, MIRROR, changes, read
+from compat_tests.pipeline.test_java_connect import (
+    DEBEZIUM,
+    LIBRARY,
+    MIRROR,
+    capture_of,
+    changes,
+    read,
+)
 from compat_tests.pipeline.test_java_connect import missing as connectors_missing
 from compat_tests.postgres import PostgresServer
 from compat_tests.servers import ServerProcess
@@ -27,8 +34,6 @@ from compat_tests.servers import ServerProcess
 pytestmark = [pytest.mark.timeout(400), pytest.mark.barnabas_only]
 
 STRING = "org.apache.kafka.connect.storage.StringConverter"
-JSON = "org.apache.kafka.connect.json.JsonConverter"
-DEBEZIUM = "io.debezium.connector.postgresql.PostgresConnector"
 MIRROR_CONFIG = {
     "connector.class": f"{MIRROR}.MirrorSourceConnector",
     "name": "m",
@@ -257,20 +262,7 @@ def test_debezium_captures_the_changes_of_a_table(
         "CREATE TABLE towns (id int PRIMARY KEY, name text)",
         "INSERT INTO towns VALUES (1, 'Brno')",
     )
-    config = {
-        "connector.class": DEBEZIUM,
-        "plugin.name": "pgoutput",
-        "database.hostname": "127.0.0.1",
-        "database.port": str(database.port),
-        "database.user": database.user,
-        "database.password": database.password,
-        "database.dbname": "postgres",
-        "topic.prefix": "hosted",
-        "table.include.list": "public.towns",
-        "key.converter": JSON,
-        "value.converter": JSON,
-        "poll.interval.ms": "50",
-    }
+    config = capture_of(database, "hosted", "towns")
     assert ask(runner, "PUT", "/connectors/capture/config", config)[0] == 201
     snapshot = changes(read(runner.bootstrap, "hosted.public.towns", 1, runner))
     assert snapshot == [("r", 1, None, "Brno")]

@@ -26,6 +26,7 @@ pytestmark = [pytest.mark.timeout(600), pytest.mark.barnabas_only]
 LIBRARY = jars.ROOT / ".cache" / "connectors" / "lib"
 MIRROR = "org.apache.kafka.connect.mirror"
 JSON = "org.apache.kafka.connect.json.JsonConverter"
+DEBEZIUM = "io.debezium.connector.postgresql.PostgresConnector"
 BYTES = "org.apache.kafka.connect.converters.ByteArrayConverter"
 WAIT_S = 180.0
 
@@ -119,6 +120,24 @@ def changes(messages: list[Any]) -> list[tuple[str, int, str | None, str | None]
     return found
 
 
+def capture_of(database: PostgresServer, prefix: str, table: str) -> dict[str, str]:
+    """Return the configuration of a job of Debezium that captures the changes of a table."""
+    return {
+        "connector.class": DEBEZIUM,
+        "plugin.name": "pgoutput",
+        "database.hostname": "127.0.0.1",
+        "database.port": str(database.port),
+        "database.user": database.user,
+        "database.password": database.password,
+        "database.dbname": "postgres",
+        "topic.prefix": prefix,
+        "table.include.list": f"public.{table}",
+        "key.converter": JSON,
+        "value.converter": JSON,
+        "poll.interval.ms": "50",
+    }
+
+
 def test_debezium_captures_every_change_of_a_table(
     worker: JavaWorker, database: PostgresServer
 ) -> None:
@@ -127,21 +146,7 @@ def test_debezium_captures_every_change_of_a_table(
         "ALTER TABLE people REPLICA IDENTITY FULL",
         "INSERT INTO people VALUES (1, 'Ada'), (2, 'Bo')",
     )
-    config = {
-        "connector.class": "io.debezium.connector.postgresql.PostgresConnector",
-        "plugin.name": "pgoutput",
-        "database.hostname": "127.0.0.1",
-        "database.port": str(database.port),
-        "database.user": database.user,
-        "database.password": database.password,
-        "database.dbname": "postgres",
-        "topic.prefix": "pg",
-        "table.include.list": "public.people",
-        "key.converter": JSON,
-        "value.converter": JSON,
-        "poll.interval.ms": "50",
-    }
-    create(worker, "changes", **config)
+    create(worker, "changes", **capture_of(database, "pg", "people"))
     topic = "pg.public.people"
     snapshot = changes(read(worker.bootstrap, topic, 2, worker))
     assert snapshot == [("r", 1, None, "Ada"), ("r", 2, None, "Bo")]

@@ -14,7 +14,7 @@ from barnabas.config.properties.client_metrics_properties import CLIENT_METRICS_
 from barnabas.config.properties.group_properties import GROUP_PROPERTIES
 from barnabas.config.schema import ConfigError, Dynamic
 from barnabas.config.topic_config import validate_topic_overrides
-from barnabas.config.unsupported import refuse_change
+from barnabas.config.unsupported import LIMITS_OF_CONNECTIONS, refuse_change
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -88,7 +88,7 @@ def validate_broker_changes(
 
 def _refuse_no_connections(name: str, base_name: str) -> None:
     """Raise ConfigError for a limit of 0, which a file may have (`ListenerConnectionQuota`)."""
-    if base_name in ("max.connections", "max.connection.creation.rate"):
+    if base_name in LIMITS_OF_CONNECTIONS:
         raise ConfigError(
             f"Invalid value 0 for configuration {name}: no client could connect then, not even "
             "to change it again; set it to at least 1",

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from barnabas.config.node_config import NodeConfig
 
 _LISTENER_PREFIX = "listener.name."
-_OF_CONNECTIONS = frozenset({"max.connections", "max.connection.creation.rate"})
+LIMITS_OF_CONNECTIONS = frozenset({"max.connections", "max.connection.creation.rate"})
 
 
 def refuse_unsupported(config: NodeConfig) -> None:
@@ -103,7 +103,7 @@ def _is_of_tls(name: str) -> bool:
 
 def _is_of_connections(name: str) -> bool:
     """True for the number of connections of one listener, and the rate of new ones."""
-    return name.startswith(_LISTENER_PREFIX) and name.split(".", 3)[-1] in _OF_CONNECTIONS
+    return name.startswith(_LISTENER_PREFIX) and name.split(".", 3)[-1] in LIMITS_OF_CONNECTIONS
 
 
 def _has_tls(config: NodeConfig, name: str) -> bool:

@@ -5,12 +5,13 @@ after a delay that doubles with each failure in a row, up to `barnabas.restart.m
 """
 
 from collections.abc import Collection
+from typing import Final
 
 import attrs
 
 from barnabas.pipeline.jobs.core.job_supervision import RestartPolicy
 
-_EXPONENT_MAX = 30
+_NEVER: Final = float("inf")
 
 
 @attrs.define
@@ -41,7 +42,8 @@ class FailedJobs:
             if job.restart_at is None:
                 job.failures += 1
                 job.recovered_at = None
-                job.restart_at = now + self._delay_s(job.failures)
+                delay_s = self._policy.delay_s(job.failures)
+                job.restart_at = _NEVER if delay_s is None else now + delay_s
             elif now >= job.restart_at:
                 job.restart_at = None
                 found.append(name)
@@ -54,10 +56,3 @@ class FailedJobs:
                 job.recovered_at, job.restart_at = now, None
             elif now - job.recovered_at >= self._policy.healthy_s:
                 del self._jobs[name]
-
-    def _delay_s(self, failures: int) -> float:
-        policy = self._policy
-        if policy.restarts_max is not None and failures > policy.restarts_max:
-            return float("inf")
-        exponent = min(failures - 1, _EXPONENT_MAX)
-        return min(policy.first_delay_s * (1 << exponent), policy.longest_delay_s)

@@ -29,7 +29,6 @@ _GUARD: Final = (sys.executable, "-I", jvm_guard.__file__)
 _MAIN: Final = "org.apache.kafka.connect.cli.ConnectDistributed"
 _LOG_SETTINGS: Final = Path(__file__).with_name("log4j2.properties").as_uri()
 _JVM_OPTIONS: Final = ("-XX:+UseSerialGC", "-Xlog:disable", "-Xlog:all=error:stderr")
-_JAVA_MIN: Final = 17
 _START_TIMEOUT_S: Final = 120.0
 _POLL_S: Final = 0.2
 _FIRST_DELAY_S: Final = 1.0
@@ -118,16 +117,9 @@ class WorkerProcess:
 
     def _check(self) -> None:
         """Raise WorkerStartError for what a user has to mend."""
-        if class_archive.java_command() is None:
-            raise WorkerStartError(
-                "Java is missing, which the connectors of plugin.path need: install a JDK 17 or 21 "
-                "(Debian: openjdk-17-jdk)"
-            )
-        if 0 < (major := class_archive.java_major(class_archive.java_version())) < _JAVA_MIN:
-            raise WorkerStartError(
-                f"Java {major} is too old for Kafka's Connect: install a JDK 17 or 21 (Debian: "
-                "openjdk-17-jdk), and set JAVA_HOME to it"
-            )
+        needed_by = "the connectors of plugin.path need"
+        if problem := class_archive.java_problem(needed_by, "Kafka's Connect"):
+            raise WorkerStartError(problem)
         for each in self._java.plugin_path:
             if not Path(each).is_dir():
                 raise WorkerStartError(

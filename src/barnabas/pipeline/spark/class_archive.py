@@ -11,10 +11,13 @@ import re
 import shutil
 import subprocess
 from pathlib import Path
+from typing import Final
 
 import attrs
 
 from barnabas.pipeline.spark.jar_cache import Jars
+
+_JAVA_MIN: Final = 17
 
 
 def java_command() -> str | None:
@@ -39,6 +42,20 @@ def java_major(version: str) -> int:
     """Return the major number in the text of `java -version`, or 0."""
     found = re.search(r'version "(?:1\.)?(\d+)', version)
     return int(found[1]) if found else 0
+
+
+def java_problem(needed_by: str, program: str) -> str | None:
+    """Return why `java` cannot run a program, and what to install; None when it can."""
+    if java_command() is None:
+        return (
+            f"Java is missing, which {needed_by}: install a JDK 17 or 21 (Debian: openjdk-17-jdk)"
+        )
+    if 0 < (major := java_major(java_version())) < _JAVA_MIN:
+        return (
+            f"Java {major} is too old for {program}: install a JDK 17 or 21 (Debian: "
+            "openjdk-17-jdk), and set JAVA_HOME to it"
+        )
+    return None
 
 
 @attrs.frozen
@@ -67,7 +84,7 @@ class Choice:
 def choose(directory: Path, jars: Jars) -> Choice:
     """Return the options that use the archive, or that write it when it is missing."""
     version = java_version()
-    if java_major(version) < 17:
+    if java_major(version) < _JAVA_MIN:
         return Choice(())
     digest = hashlib.sha256(f"{version}\n{jars.class_path}".encode()).hexdigest()[:16]
     final = directory / f"classes-{digest}.jsa"

@@ -33,7 +33,6 @@ _JVM_OPTIONS: Final = (
 )
 _TRACE_LOGGERS: Final = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 """PySpark's, which print a trace of the JVM to stderr for each exception that it raises."""
-_JAVA_MIN: Final = 17
 _FILE_MANAGER: Final = (
     "org.apache.spark.sql.execution.streaming.FileSystemBasedCheckpointFileManager"
 )
@@ -106,15 +105,8 @@ def check(settings: SessionSettings) -> None:
             f"PySpark {version} is not supported: pip install "
             f"pyspark=={jar_cache.SUPPORTED_VERSIONS[-1]}"
         )
-    if class_archive.java_command() is None:
-        raise SparkUnavailableError(
-            "Java is missing, which Spark needs: install a JDK 17 or 21 (Debian: openjdk-17-jdk)"
-        )
-    if 0 < (major := class_archive.java_major(class_archive.java_version())) < _JAVA_MIN:
-        raise SparkUnavailableError(
-            f"Java {major} is too old for Spark: install a JDK 17 or 21 (Debian: openjdk-17-jdk), "
-            "and set JAVA_HOME to it"
-        )
+    if problem := class_archive.java_problem("Spark needs", "Spark"):
+        raise SparkUnavailableError(problem)
     if not settings.is_local and settings.checkpoint_directory is None:
         raise SparkUnavailableError(
             f"spark.master={settings.master} needs checkpoint.dir: a directory or URI that all "

@@ -42,30 +42,26 @@ class ErrorPlaces:
 
     paths: tuple[Path, ...] = ()
     """One for each layout of the request: the first whose outermost field it has is taken."""
-    beside_top: bool = False
-    """True when items get the code even where the top level has it."""
     beside_top_before: int = 0
-    """The version from which on items do not get the code where the top level has it."""
+    """Items get the code even where the top level has it, in versions before this one."""
     is_union: bool = False
     """True when each path is taken, not only the first."""
     unexpected: ErrorCode = ErrorCode.UNKNOWN_SERVER_ERROR
     """The code of a request whose handler failed by a bug."""
 
-    def are_beside_top(self, version: int) -> bool:
-        """True when items get the code in this version even where the top level has it."""
-        return self.beside_top or version < self.beside_top_before
-
 
 def in_items(
     *paths: Path,
-    beside_top: bool = False,
     beside_top_before: int = 0,
     is_union: bool = False,
     unexpected: ErrorCode = ErrorCode.UNKNOWN_SERVER_ERROR,
 ) -> ErrorPlaces:
     """Return the places for an api with an error code for each item."""
-    return ErrorPlaces(paths, beside_top, beside_top_before, is_union, unexpected)
+    return ErrorPlaces(paths, beside_top_before, is_union, unexpected)
 
+
+EVERY_VERSION = 1 << 15
+"""Is above all versions, for `beside_top_before`."""
 
 AT_TOP_LEVEL = ErrorPlaces()
 """The place of an api that has an error code for the whole response, in every version."""

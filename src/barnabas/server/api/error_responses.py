@@ -23,7 +23,7 @@ def error_response(
         code = places.unexpected
     response: Any = api.response_type()
     at_top = _set_code(response, version, code, message)
-    if request is None or (at_top and not places.are_beside_top(version)):
+    if request is None or (at_top and version >= places.beside_top_before):
         return response if at_top else None
     path = _path(places, request, version)
     if path is None:

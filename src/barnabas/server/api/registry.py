@@ -29,7 +29,13 @@ from barnabas.server.api.authorization import (
     ByGuard,
     OnCluster,
 )
-from barnabas.server.api.error_places import AT_TOP_LEVEL, ErrorPlaces, in_items, items
+from barnabas.server.api.error_places import (
+    AT_TOP_LEVEL,
+    EVERY_VERSION,
+    ErrorPlaces,
+    in_items,
+    items,
+)
 
 ListenerKind = Literal["broker", "controller"]
 Handler = Callable[[Any, Any], Any]
@@ -157,7 +163,7 @@ SERVED: Final = (
     _api("ApiVersions", _BOTH, "metadata.api_versions_handler.api_versions", UNRESTRICTED),
     _api("Metadata", _BROKER, "metadata.metadata_handler.metadata",
          ByGuard("metadata_guards.metadata"), errors=in_items(
-        (items("topics", "topics", "name", "topic_id"),), beside_top=True,
+        (items("topics", "topics", "name", "topic_id"),), beside_top_before=EVERY_VERSION,
     )),
     _api("DescribeCluster", _BROKER, "metadata.describe_cluster_handler.describe_brokers",
          ByGuard("metadata_guards.describe_cluster")),
@@ -275,10 +281,10 @@ SERVED: Final = (
             items("topic_partitions", "replica_election_results", "topic"),
             items("partitions", "partition_result", "partition_id"),
         ),
-        beside_top=True,
+        beside_top_before=EVERY_VERSION,
     )),
     *_operation("AlterPartitionReassignments", _ALTER, errors=in_items(
-        (items("topics", "responses", "name"), _PARTITIONS), beside_top=True,
+        (items("topics", "responses", "name"), _PARTITIONS), beside_top_before=EVERY_VERSION,
     )),
     *_operation("ListPartitionReassignments", _DESCRIBE),
     *_operation("UpdateFeatures", _ALTER),
@@ -330,7 +336,7 @@ SERVED: Final = (
          "security.scram_handlers.describe_user_scram_credentials",
          ByGuard("scram_guards.describe_user_scram_credentials")),
     _api("DescribeUserScramCredentials", _CONTROLLER, _OF_BROKERS, UNRESTRICTED, errors=in_items(
-        (items("users", "results"),), beside_top=True,
+        (items("users", "results"),), beside_top_before=EVERY_VERSION,
     )),
     *_operation("AlterUserScramCredentials", _ALTER, errors=in_items(
         (items("deletions", "results", user="name"),),

@@ -133,18 +133,22 @@ class RelocationWorker:
         """Copy what the log has now, or portions of it while the rate has a bound."""
         left = move.left_bytes
         while True:
-            self.quota.rate = rate = self._rate()
-            while self.quota.is_exceeded(self._now_ms()):
+            while self._is_over_rate():
                 await tasks.sleep(_QUOTA_PAUSE_S)
                 if not self._logs.relocations.is_active(move):
                     return
-                self.quota.rate = rate = self._rate()
+            rate = self.quota.rate
             portion = None if rate == UNLIMITED else min(max(rate, 1), _PORTION_MAX)
             copied = await self._disk.run(move.copy, portion)
             self.quota.record(copied, self._now_ms())
             left -= copied
             if portion is None or copied == 0 or left <= 0:
                 return
+
+    def _is_over_rate(self) -> bool:
+        """True when moves must wait, by the rate that is configured now."""
+        self.quota.rate = self._rate()
+        return self.quota.is_exceeded(self._now_ms())
 
     def _rate(self) -> int:
         """Return the allowed bytes a second of all moves together."""

@@ -62,6 +62,13 @@ class RestartPolicy:
     healthy_s: float = 600.0
     restarts_max: int | None = None
 
+    def delay_s(self, failures: int) -> float | None:
+        """Return the delay after a number of failures in a row, None when there is no restart."""
+        if self.restarts_max is not None and failures > self.restarts_max:
+            return None
+        exponent = min(failures - 1, _EXPONENT_MAX)
+        return min(self.first_delay_s * (1 << exponent), self.longest_delay_s)
+
 
 @attrs.frozen
 class Failure:
@@ -245,13 +252,10 @@ class JobSupervision:
         return self._reconcile(now)
 
     def _after_failure(self, failure: Failure, now: float) -> list[Effect]:
-        policy = self._policy
-        is_last = policy.restarts_max is not None and self.failures > policy.restarts_max
-        if failure.is_permanent or is_last:
+        delay_s = self._policy.delay_s(self.failures)
+        if failure.is_permanent or delay_s is None:
             self.phase = Phase.FAILED
             return self._report(JobState.FAILED, failure.trace, failure.is_of_connector)
-        exponent = min(self.failures - 1, _EXPONENT_MAX)
-        delay_s = min(policy.first_delay_s * (1 << exponent), policy.longest_delay_s)
         self.phase = Phase.WAITING
         self.wake_at = now + delay_s
         note = f"failed {self.failures} times in a row, next start in {delay_s:g} s\n"
