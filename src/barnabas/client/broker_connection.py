@@ -8,7 +8,7 @@ that is cancelled later does not, and its response is dropped when it comes.
 import secrets
 from collections.abc import Generator
 from contextlib import contextmanager
-from typing import Final, TypeVar
+from typing import Final, Generic, TypeVar
 
 import trio
 
@@ -62,6 +62,38 @@ class _Waiter:
         self.event.set()
 
 
+class PostedRequest(Generic[R]):
+    """A request that was sent, and its response when it comes."""
+
+    def __init__(
+        self,
+        connection: "BrokerConnection",
+        answer: type[R],
+        waiter: _Waiter,
+        limit_s: float,
+        deadline: float,
+    ) -> None:
+        self._connection = connection
+        self._answer = answer
+        self._waiter = waiter
+        self._limit_s = limit_s
+        self.deadline = deadline
+
+    async def response(self) -> R:
+        """Return the response. Raises ConnectionFailureError."""
+        with tasks.move_on_at(self.deadline) as scope:
+            await self._waiter.event.wait()
+        if scope.cancelled_caught:
+            raise self._connection.silent_for(self._limit_s, sent=self._waiter.is_sent)
+        outcome = self._waiter.outcome
+        if isinstance(outcome, ConnectionFailureError):
+            raise outcome
+        if not isinstance(outcome, self._answer):
+            raise TypeError(f"{self._answer.__name__} does not answer the request")
+        self._connection.note_throttle(outcome)
+        return outcome
+
+
 class BrokerConnection:
     """A connection that is ready for requests; made by `open_connection`."""
 
@@ -111,27 +143,45 @@ class BrokerConnection:
         version = self.versions.choose(request.API_KEY, max_version)
         return await self._ask_version(request, answer, version, timeout_s)
 
+    async def post(
+        self,
+        request: Message,
+        answer: type[R],
+        *,
+        timeout_s: float | None = None,
+        max_version: int | None = None,
+    ) -> "PostedRequest[R]":
+        """Send a request and return before its response: requests go out in the order of calls.
+
+        Raises as `ask` does.
+        """
+        version = self.versions.choose(request.API_KEY, max_version)
+        return await self._post(request, answer, version, timeout_s)
+
     async def _ask_version(
         self, request: Message, answer: type[R], version: int, timeout_s: float | None = None
     ) -> R:
-        limit = self._config.request_timeout_s if timeout_s is None else timeout_s
+        posted = await self._post(request, answer, version, timeout_s)
+        return await posted.response()
+
+    async def _post(
+        self, request: Message, answer: type[R], version: int, timeout_s: float | None
+    ) -> "PostedRequest[R]":
+        limit_s = self._config.request_timeout_s if timeout_s is None else timeout_s
         waiter = _Waiter()
         await tasks.sleep_until(self._throttled_until)
-        with tasks.move_on_after(limit) as scope:
+        posted = PostedRequest(self, answer, waiter, limit_s, tasks.current_time() + limit_s)
+        with tasks.move_on_at(posted.deadline) as scope:
             await self._send(request, version, waiter)
-            await waiter.event.wait()
         if scope.cancelled_caught:
-            silence = BrokerSilentError(
-                self.address, f"no response within {limit:g} s", sent=waiter.is_sent
-            )
-            self._fail(silence)
-            raise silence
-        if isinstance(waiter.outcome, ConnectionFailureError):
-            raise waiter.outcome
-        if not isinstance(waiter.outcome, answer):
-            raise TypeError(f"{answer.__name__} does not answer {type(request).__name__}")
-        self._note_throttle(waiter.outcome)
-        return waiter.outcome
+            raise self.silent_for(limit_s, sent=waiter.is_sent)
+        return posted
+
+    def silent_for(self, limit_s: float, *, sent: bool) -> BrokerSilentError:
+        """Close the connection, and return the failure of a request without a response."""
+        silence = BrokerSilentError(self.address, f"no response within {limit_s:g} s", sent=sent)
+        self._fail(silence)
+        return silence
 
     async def _send(self, request: Message, version: int, waiter: _Waiter) -> None:
         async with self._sending:
@@ -150,7 +200,7 @@ class BrokerConnection:
                 self._fail(BrokerGoneError(self.address, "a request was cancelled while sent"))
                 raise
 
-    def _note_throttle(self, response: Message) -> None:
+    def note_throttle(self, response: Message) -> None:
         """Hold further requests back when the broker asks for it (KIP-219)."""
         throttle_ms = getattr(response, "throttle_time_ms", 0)
         if throttle_ms > 0:

@@ -42,7 +42,7 @@ def visible_records(data: bytes, offset: int, aborted: Sequence[Aborted] | None)
     """
     records: list[Record] = []
     next_offset = offset
-    filtering = _AbortedFilter(aborted or ()) if aborted is not None else None
+    filtering = AbortedFilter(aborted or ()) if aborted is not None else None
     found = False
     for pos, header in iter_batches(data):
         found = True
@@ -71,10 +71,11 @@ def _since(records: list[Record], offset: int) -> list[Record]:
     return [record for record in records if record.offset >= offset]
 
 
-class _AbortedFilter:
+class AbortedFilter:
     """Follows which producers' transactions are aborted, batch after batch."""
 
     def __init__(self, aborted: Sequence[Aborted]) -> None:
+        """Begin at the first batch of a response, with its list."""
         self._left = sorted(aborted, reverse=True)
         self._active: set[int] = set()
 

@@ -1,0 +1,23 @@
+"""A flow keeps topics of one cluster equal in another: it copies whole batches, exactly once.
+
+What lives here: the connector `barnabas.MirrorConnector`, its job, and what its tasks do. What may
+not: decoding of records where the header of a batch is enough, and knowledge of the broker's inside.
+
+A flow is a loop of bounded Spark jobs whose rows are ranges of offsets. The driver reads the ends
+of the source's partitions and divides the ranges among tasks; each task copies its ranges through
+the client of `barnabas.client`, and returns figures. Nothing is kept on a local disk: the position
+of a partition is at the target, in the transaction of the batches or as the log end of a mirror
+topic (`barnabas.mirror.source`).
+
+    flow_connector      the connector's properties, and the settings that they make
+    mirror_job          the loop: plan, run a Spark job, note the figures, follow the topics
+    flow_clusters       the driver's requests to both clusters
+    topic_following     topics of the target that are missing or differ: a decision
+    group_following     offsets of groups that the target shall have: a decision
+    range_planning      ranges, and their tasks: a decision
+    mirror_tasks        what Spark calls
+    range_copies        the copy of one range, repeated after failures
+    source_fetches, target_produces, target_transaction    its requests
+    batch_copy          from Fetch responses to batches to produce (sans-I/O)
+    flow_values         plain values that travel to tasks and back
+"""

@@ -1,0 +1,217 @@
+"""From the bytes of a Fetch response to the batches to produce: the copy of one range, sans-I/O.
+
+A copy takes whole batches. It checks the crc of each before it changes a byte, and stops at the end
+of its range, which it never crosses: the caller ends ranges where batches end.
+
+With identical offsets every batch goes as it is, control batches and those of aborted transactions
+included (`IdenticalCopy`). Otherwise both are left out, and a batch gets the identity of the flow's
+transactional producer in its header (`TransactionalCopy`). Its records are decoded only where the header alone cannot make a batch that
+a leader accepts from a producer: after compaction has removed records, when the batch begins before
+the range, and when the timestamps are those of the source's leader.
+"""
+
+import abc
+from collections.abc import Sequence
+from typing import Final
+
+import attrs
+
+from barnabas.client.core.fetched_records import Aborted, AbortedFilter
+from barnabas.protocol.batches.batch_building import build_batch
+from barnabas.protocol.batches.batch_header import (
+    BatchHeader,
+    CorruptBatch,
+    assign_offset,
+    crc_matches,
+    iter_batches,
+)
+from barnabas.protocol.batches.batch_layout import (
+    ATTRIBUTES_LOW_AT,
+    CHECKED_AT,
+    CRC,
+    CRC_AT,
+    LEADER_EPOCH_AT,
+    LENGTH,
+    MAGIC,
+    PRODUCER,
+    PRODUCER_AT,
+    TRANSACTIONAL,
+)
+from barnabas.protocol.batches.crc import crc32c
+from barnabas.protocol.batches.record_decoding import Record, read_records
+
+_SEQUENCE_COUNT: Final = 1 << 31
+_NO_EPOCH: Final = -1
+
+
+@attrs.frozen
+class ProducerIdentity:
+    """Producer id and epoch of an open transaction."""
+
+    producer_id: int
+    epoch: int
+
+
+@attrs.frozen
+class CopiedData:
+    """The records of one Produce request: one batch, or several for a mirror topic."""
+
+    data: bytes | bytearray = attrs.field(repr=False)
+    batches: int
+    records: int
+    max_timestamp: int
+    """The largest timestamp of the last batch, in ms since 1970."""
+
+
+class RangeCopy(abc.ABC):
+    """The copy of the offsets of one partition from `position` to `until`."""
+
+    def __init__(self, position: int, until: int) -> None:
+        self.position = position
+        """The offset to fetch next; all before it was returned or left out."""
+        self.until = until
+        self._is_stopped = False
+
+    @property
+    def is_done(self) -> bool:
+        """True when no batch of the range is left."""
+        return self._is_stopped or self.position >= self.until
+
+    def take(self, data: bytes, aborted: Sequence[Aborted]) -> list[CopiedData]:
+        """Return what to produce of a response to a fetch from `position`, in order.
+
+        A batch that the response cuts off is left for the next fetch. Raises CorruptBatch for
+        damaged batches and for a response that holds no whole batch.
+        """
+        found: list[CopiedData] = []
+        filtering = AbortedFilter(aborted)
+        has_batch = False
+        for pos, header in iter_batches(data):
+            has_batch = True
+            _check(data, pos, header)
+            is_hidden = filtering.hides(data, pos, header)
+            if header.next_offset <= self.position:
+                continue
+            if header.next_offset > self.until:
+                self._stop_at(header)
+                break
+            copied = self._copied(data, pos, header, is_hidden=is_hidden)
+            self.position = header.next_offset
+            if copied is not None:
+                found.append(copied)
+        if data and not has_batch:
+            raise CorruptBatch(f"{len(data)} bytes contain no whole batch")
+        return found
+
+    def no_data_before(self, offset: int) -> None:
+        """Note that the source has no batch between the position and an offset."""
+        self.position = max(self.position, min(self.until, offset))
+
+    def _stop_at(self, header: BatchHeader) -> None:
+        """End before a batch that the range does not hold whole."""
+        self._is_stopped = True
+        self.no_data_before(header.base_offset)
+
+    @abc.abstractmethod
+    def _copied(
+        self, data: bytes, pos: int, header: BatchHeader, *, is_hidden: bool
+    ) -> CopiedData | None:
+        """Return a batch to produce; None for one that is left out.
+
+        `is_hidden` is True for data of an aborted transaction.
+        """
+
+
+class IdenticalCopy(RangeCopy):
+    """Keeps every batch as it is; a mirror topic appends it at its offsets.
+
+    The field of the leader's epoch, which the crc does not cover, holds the number of offsets
+    that the source skips before the batch: so the target can tell a gap of the source from a
+    request that was lost.
+    """
+
+    def take(self, data: bytes, aborted: Sequence[Aborted]) -> list[CopiedData]:
+        """Return the batches of a response in one piece: a mirror topic takes several at once."""
+        found = super().take(data, aborted)
+        if len(found) <= 1:
+            return found
+        last = found[-1]
+        joined = b"".join(each.data for each in found)
+        count = sum(each.records for each in found)
+        return [CopiedData(joined, len(found), count, last.max_timestamp)]
+
+    def _copied(
+        self, data: bytes, pos: int, header: BatchHeader, *, is_hidden: bool
+    ) -> CopiedData | None:
+        del is_hidden
+        copy = bytearray(memoryview(data)[pos : pos + header.size])
+        skipped = max(0, header.base_offset - self.position)
+        LENGTH.pack_into(copy, LEADER_EPOCH_AT, skipped)
+        return CopiedData(copy, 1, header.record_count, header.max_timestamp)
+
+
+class TransactionalCopy(RangeCopy):
+    """Gives batches to a transactional producer; leaves out control batches and aborted data."""
+
+    def __init__(self, position: int, until: int, identity: ProducerIdentity) -> None:
+        super().__init__(position, until)
+        self._identity = identity
+        self._sequence = 0
+
+    def _copied(
+        self, data: bytes, pos: int, header: BatchHeader, *, is_hidden: bool
+    ) -> CopiedData | None:
+        if is_hidden or header.is_control or not header.record_count:
+            return None
+        if self._needs_records(header):
+            return self._rebuilt(data, pos, header)
+        copy = bytearray(memoryview(data)[pos : pos + header.size])
+        assign_offset(copy, 0, 0, _NO_EPOCH)
+        copy[ATTRIBUTES_LOW_AT] |= TRANSACTIONAL
+        sequence = self._next_sequence(header.record_count)
+        identity = self._identity
+        PRODUCER.pack_into(copy, PRODUCER_AT, identity.producer_id, identity.epoch, sequence)
+        with memoryview(copy) as view:
+            CRC.pack_into(copy, CRC_AT, crc32c(view[CHECKED_AT:]))
+        return CopiedData(copy, 1, header.record_count, header.max_timestamp)
+
+    def _needs_records(self, header: BatchHeader) -> bool:
+        """True for a batch that a leader refuses from a producer, or that it would change."""
+        return (
+            header.record_count != header.last_offset_delta + 1
+            or header.base_offset < self.position
+            or header.is_log_append_time
+            or header.has_delete_horizon
+        )
+
+    def _rebuilt(self, data: bytes, pos: int, header: BatchHeader) -> CopiedData | None:
+        """Return a batch of the records from the position on, with offsets without gaps."""
+        kept = [each for each in read_records(data, pos, header) if each.offset >= self.position]
+        if not kept:
+            return None
+        batch = build_batch(
+            [_moved(record, offset) for offset, record in enumerate(kept)],
+            codec=header.codec,
+            producer_id=self._identity.producer_id,
+            producer_epoch=self._identity.epoch,
+            base_sequence=self._next_sequence(len(kept)),
+            is_transactional=True,
+        )
+        return CopiedData(batch, 1, len(kept), header.max_timestamp)
+
+    def _next_sequence(self, count: int) -> int:
+        """Return the sequence of a batch's first record, and continue behind the batch."""
+        sequence = self._sequence
+        self._sequence = (sequence + count) % _SEQUENCE_COUNT
+        return sequence
+
+
+def _check(data: bytes, pos: int, header: BatchHeader) -> None:
+    if header.magic != MAGIC:
+        raise CorruptBatch(f"message format {header.magic} is not supported")
+    if not crc_matches(data, pos, header):
+        raise CorruptBatch(f"the batch at offset {header.base_offset} fails its crc")
+
+
+def _moved(record: Record, offset: int) -> Record:
+    return Record(offset, record.timestamp, record.key, record.value, record.headers)

@@ -1,0 +1,80 @@
+"""The values of a flow that its tasks use, and what they return: plain values for Spark to pickle."""
+
+from collections.abc import Mapping
+from typing import Final, TypeAlias
+
+import attrs
+
+from barnabas.client.client_config import ClientConfig
+
+Partition: TypeAlias = tuple[str, int]
+
+COPY_LIMIT_S: Final = 5.0
+COPY_BYTES_MAX: Final = 256 << 20
+
+
+@attrs.frozen
+class FlowPlan:
+    """A flow as its tasks know it."""
+
+    flow: str
+    source: ClientConfig = attrs.field(repr=False)
+    target: ClientConfig = attrs.field(repr=False)
+    group_id: str
+    """The group at the target whose offsets are the flow's positions in the source."""
+    transactional_id: str
+    """The prefix of transactional ids; a copy appends its topic and partition."""
+    is_identical: bool
+    """True when batches keep their offsets, so that the target's log ends are the positions."""
+    topic_ids: Mapping[str, str] = attrs.field(factory=dict[str, str])
+    """Ids of the source topics."""
+    skips_trimmed: bool = False
+    """True when a copy continues after offsets that the source's retention deleted."""
+    transaction_timeout_ms: int = 60_000
+    limit_s: float = COPY_LIMIT_S
+    """A copy fetches no more after this time."""
+    bytes_max: int = COPY_BYTES_MAX
+    """A copy fetches no more after this many bytes."""
+
+
+@attrs.frozen
+class FlowRange:
+    """Offsets of one partition of the source that a task shall copy."""
+
+    topic: str
+    partition: int
+    start: int
+    """Where the driver believes the flow to be; the target knows."""
+    until: int
+    """The end of the source, where a batch ends."""
+
+    @property
+    def where(self) -> Partition:
+        """Return the partition."""
+        return self.topic, self.partition
+
+
+@attrs.define
+class CopyFigures:
+    """The work of one copy."""
+
+    topic: str
+    partition: int
+    position: int
+    """The source's offset after the last batch that was copied or left out."""
+    records: int = 0
+    batches: int = 0
+    bytes: int = 0
+    skipped: int = 0
+    """Offsets that an earlier copy had done."""
+    trimmed: int = 0
+    """Offsets that the source's retention had deleted."""
+    transactions: int = 0
+    attempts: int = 0
+    newest_ms: int | None = None
+    """The largest timestamp of the last batch, in ms since 1970."""
+
+    @property
+    def where(self) -> Partition:
+        """Return the partition."""
+        return self.topic, self.partition

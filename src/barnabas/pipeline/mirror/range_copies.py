@@ -1,0 +1,275 @@
+"""The copy of one range, as a task of Spark does it: fetch, produce, and the position with them.
+
+A copy fetches ahead while it produces. After a failure that may pass it begins again from the
+position that the target holds, until the `delivery.timeout.ms` of the target is over. So nothing
+depends on what a failed attempt or a killed task has left behind.
+"""
+
+import contextlib
+import time
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+import trio
+
+from barnabas.client import CallTimeoutError, ClientError, ConnectionFailureError, KafkaClient
+from barnabas.client.admin_calls import EARLIEST, LATEST, list_offset
+from barnabas.pipeline.delivery.plan.job_plan import RecordPosition
+from barnabas.pipeline.delivery.plan.offset_metadata import OffsetMetadata
+from barnabas.pipeline.delivery.plan.start_positions import Remedies, trimmed_text
+from barnabas.pipeline.delivery.plan.task_failures import TaskFailureError
+from barnabas.pipeline.mirror.batch_copy import (
+    CopiedData,
+    IdenticalCopy,
+    RangeCopy,
+    TransactionalCopy,
+)
+from barnabas.pipeline.mirror.flow_values import CopyFigures, FlowPlan, FlowRange
+from barnabas.pipeline.mirror.source_fetches import SourceFetches
+from barnabas.pipeline.mirror.target_produces import TargetProduces
+from barnabas.pipeline.mirror.target_transaction import TargetTransaction
+from barnabas.protocol.batches.batch_header import CorruptBatch
+from barnabas.protocol.errors import ErrorCode, KafkaError
+
+_CORRUPT_ATTEMPTS: Final = 3
+_AHEAD: Final = 2
+"""Responses that wait for their batches to be produced."""
+_ABORT_S: Final = 5.0
+REMEDIES: Final = Remedies(
+    "delete topic {topic} at the target, to copy it from its start", "set on.trim=skip"
+)
+_REFUSALS: Final = {
+    ErrorCode.MESSAGE_TOO_LARGE: "raise max.message.bytes of the topic at the target",
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED: "allow the flow's principal to read or write the topic",
+    ErrorCode.GROUP_AUTHORIZATION_FAILED: "allow the flow's principal to read its group",
+    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: (
+        "allow the flow's principal to describe and write its transactional ids"
+    ),
+}
+_AGAIN: Final = frozenset(
+    {
+        ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+        ErrorCode.INVALID_PRODUCER_EPOCH,
+        ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+        ErrorCode.INVALID_TXN_STATE,
+        ErrorCode.PRODUCER_FENCED,
+        ErrorCode.UNKNOWN_PRODUCER_ID,
+        ErrorCode.TRANSACTION_ABORTABLE,
+    }
+)
+"""Errors after which another transaction may succeed, beyond those that clients retry."""
+
+
+class RangeCopier:
+    """Copies ranges with the clients of one task."""
+
+    def __init__(self, plan: FlowPlan, source: KafkaClient, target: KafkaClient) -> None:
+        self._plan = plan
+        self._source = source
+        self._target = target
+
+    async def copy(self, wanted: FlowRange) -> CopyFigures:
+        """Copy a range, or as much of it as the plan's limits allow. Raises TaskFailureError."""
+        once = self._copy_identical if self._plan.is_identical else self._copy_transaction
+        deadline = trio.current_time() + self._target.config.delivery_timeout_s
+        failures = 0
+        while True:
+            try:
+                figures = await once(wanted)
+            except (KafkaError, ClientError, CorruptBatch) as error:
+                failures += 1
+                is_late = trio.current_time() > deadline
+                is_corrupt = isinstance(error, CorruptBatch) and failures >= _CORRUPT_ATTEMPTS
+                if is_late or is_corrupt or not _may_pass(error):
+                    raise _failure(wanted, error) from error
+                await self._target.back_off(f"copying {_name(wanted)}", failures, error)
+            else:
+                figures.attempts = failures + 1
+                return figures
+
+    async def _copy_transaction(self, wanted: FlowRange) -> CopyFigures:
+        """Copy in one transaction, with the position after the batches."""
+        plan = self._plan
+        name = f"{plan.transactional_id}:{_name(wanted)}"
+        transaction = TargetTransaction(self._target, name, plan.group_id, wanted.where)
+        identity = await transaction.begin(plan.transaction_timeout_ms)
+        committed, _ = await transaction.position()
+        start = max(wanted.start, committed)
+        figures = CopyFigures(*wanted.where, start, skipped=start - wanted.start)
+        if start >= wanted.until:
+            return figures
+        copy = TransactionalCopy(start, wanted.until, identity)
+        produces = TargetProduces(self._target, wanted.where, name)
+
+        async def send(batch: CopiedData) -> None:
+            if not figures.batches:
+                await transaction.add_partition()
+            await produces.send(batch)
+
+        try:
+            await self._run(wanted, copy, send, figures)
+            await produces.flush()
+            await transaction.commit(copy.position, self._metadata(wanted))
+        except BaseException:
+            with trio.CancelScope(deadline=trio.current_time() + _ABORT_S, shield=True):
+                await _quietly(transaction.abort)
+            raise
+        figures.position = copy.position
+        figures.transactions = 1
+        return figures
+
+    async def _copy_identical(self, wanted: FlowRange) -> CopyFigures:
+        """Copy with the offsets of the source: the end of the target's log is the position."""
+        end = await list_offset(self._target, *wanted.where, LATEST)
+        start = max(wanted.start, end)
+        figures = CopyFigures(*wanted.where, start, skipped=start - wanted.start)
+        if start >= wanted.until:
+            return figures
+        copy = IdenticalCopy(start, wanted.until)
+        produces = TargetProduces(self._target, wanted.where, None)
+        await self._run(wanted, copy, produces.send, figures)
+        await produces.flush()
+        figures.position = copy.position
+        return figures
+
+    async def _run(
+        self,
+        wanted: FlowRange,
+        copy: RangeCopy,
+        send: Callable[[CopiedData], Awaitable[None]],
+        figures: CopyFigures,
+    ) -> None:
+        """Send the batches of a range, and fetch ahead of them."""
+        failure: Exception | None = None
+        fetched, taken = trio.open_memory_channel[list[CopiedData] | Exception](_AHEAD)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._fetch, wanted, copy, fetched, figures)
+            try:
+                async for batches in taken:
+                    if isinstance(batches, Exception):
+                        raise batches
+                    for batch in batches:
+                        await send(batch)
+                        _count(figures, batch)
+            except Exception as error:  # raised again below: a nursery would wrap it in a group
+                failure = error
+            nursery.cancel_scope.cancel()
+        if failure is not None:
+            raise failure
+
+    async def _fetch(
+        self,
+        wanted: FlowRange,
+        copy: RangeCopy,
+        fetched: "trio.MemorySendChannel[list[CopiedData] | Exception]",
+        figures: CopyFigures,
+    ) -> None:
+        """Send the batches of each response, until the range or the plan's limits end."""
+        plan = self._plan
+        fetches = SourceFetches(self._source, wanted.where, read_committed=not plan.is_identical)
+        stop_at = trio.current_time() + plan.limit_s
+        size = 0
+        async with fetched:
+            try:
+                while not copy.is_done and size < plan.bytes_max:
+                    size += await self._fetch_once(fetches, wanted, copy, fetched, figures)
+                    if trio.current_time() > stop_at:
+                        return
+            except (KafkaError, ClientError, CorruptBatch, TaskFailureError) as error:
+                await fetched.send(error)
+
+    async def _fetch_once(
+        self,
+        fetches: SourceFetches,
+        wanted: FlowRange,
+        copy: RangeCopy,
+        fetched: "trio.MemorySendChannel[list[CopiedData] | Exception]",
+        figures: CopyFigures,
+    ) -> int:
+        """Send the batches of one response; return its size in bytes."""
+        try:
+            response = await fetches.fetch(copy.position)
+        except KafkaError as error:
+            if error.code is not ErrorCode.OFFSET_OUT_OF_RANGE:
+                raise
+            start = await self._start_after_trim(wanted, copy.position, error)
+            figures.trimmed += start - copy.position
+            copy.no_data_before(start)
+            return 0
+        if not response.data:
+            copy.no_data_before(response.end)
+            return 0
+        await fetched.send(copy.take(response.data, response.aborted))
+        return len(response.data)
+
+    async def _start_after_trim(self, wanted: FlowRange, position: int, error: KafkaError) -> int:
+        """Return where to continue when the source does not have an offset.
+
+        Raises TaskFailureError when the flow must stop, and `error` when the source has the offset
+        now.
+        """
+        start = await list_offset(self._source, *wanted.where, EARLIEST)
+        end = await list_offset(self._source, *wanted.where, LATEST)
+        record = RecordPosition(*wanted.where, position)
+        if position > end:
+            raise TaskFailureError(truncated_text(record, end), is_permanent=True, record=record)
+        if position >= start:
+            raise error
+        if not self._plan.skips_trimmed:
+            raise TaskFailureError(
+                trimmed_text(record, start, REMEDIES), is_permanent=True, record=record
+            )
+        return start
+
+    def _metadata(self, wanted: FlowRange) -> str:
+        """Return the metadata of the position, with the id of the topic that it is of."""
+        topic_id = self._plan.topic_ids.get(wanted.topic)
+        return OffsetMetadata(topic_id, committed_ms=int(time.time() * 1000)).encode()
+
+
+def truncated_text(position: RecordPosition, end: int) -> str:
+    """Return why a flow does not continue behind the end of its source."""
+    where = f"{position.topic}-{position.partition}"
+    return (
+        f"the source's log of {where} ends at offset {end}, and the flow has copied the offsets "
+        f"before {position.offset}: the source has lost offsets {end} to {position.offset - 1}, "
+        "by an unclean election or because the topic was recreated; delete the topic at the "
+        "target and the offsets of the flow, or leave the topic out of the flow"
+    )
+
+
+def _count(figures: CopyFigures, batch: CopiedData) -> None:
+    figures.batches += batch.batches
+    figures.records += batch.records
+    figures.bytes += len(batch.data)
+    figures.newest_ms = batch.max_timestamp
+
+
+def _name(wanted: FlowRange) -> str:
+    return f"{wanted.topic}-{wanted.partition}"
+
+
+def _may_pass(error: Exception) -> bool:
+    """True when another attempt may succeed."""
+    if isinstance(error, KafkaError):
+        return error.code.retriable or error.code in _AGAIN
+    if isinstance(error, ConnectionFailureError):
+        return error.retriable
+    return isinstance(error, CallTimeoutError | CorruptBatch)
+
+
+def _failure(wanted: FlowRange, error: Exception) -> TaskFailureError:
+    """Return the failure of a copy that does not begin again."""
+    text = f"{_name(wanted)} cannot be copied: {error}"
+    is_permanent = not _may_pass(error) or isinstance(error, CorruptBatch)
+    if isinstance(error, KafkaError):
+        text = f"{text} ({error.code.name})"
+        if remedy := _REFUSALS.get(error.code):
+            text = f"{text}; {remedy}"
+    return TaskFailureError(text, is_permanent=is_permanent)
+
+
+async def _quietly(call: Callable[[], Awaitable[None]]) -> None:
+    """Call, and ignore that it fails: the next transaction aborts this one."""
+    with contextlib.suppress(KafkaError, ClientError):
+        await call()

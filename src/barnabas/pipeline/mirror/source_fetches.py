@@ -1,0 +1,96 @@
+"""The fetches of a copy: whole batches of one partition of the source, response by response."""
+
+from typing import Final
+
+import attrs
+import trio
+
+from barnabas.client import KafkaClient
+from barnabas.client.core.fetched_records import Aborted
+from barnabas.client.core.metadata_cache import LeaderHint, PartitionLeader
+from barnabas.client.failures import Address
+from barnabas.pipeline.mirror.flow_values import Partition
+from barnabas.protocol.messages.fetch import FetchRequest, FetchResponse
+
+_LANE: Final = "mirror fetch"
+_NAMED_VERSION_MAX: Final = 12
+_READ_COMMITTED: Final = 1
+_MAX_WAIT_MS: Final = 500
+_BYTES_MIN: Final = 1 << 20
+_UNANSWERED_S: Final = 0.1
+
+
+@attrs.frozen
+class FetchedData:
+    """The data of one response."""
+
+    data: bytes = attrs.field(repr=False)
+    aborted: tuple[Aborted, ...]
+    end: int
+    """The end of what the leader could return: the last stable offset, or the high watermark."""
+
+
+class SourceFetches:
+    """Fetches from the leader of one partition."""
+
+    def __init__(self, client: KafkaClient, where: Partition, *, read_committed: bool) -> None:
+        self._client = client
+        self._topic, self._partition = where
+        self._read_committed = read_committed
+        self._bytes_max = max(_BYTES_MIN, client.config.fetch_max_bytes)
+
+    async def fetch(self, offset: int) -> FetchedData:
+        """Return what is stored from an offset on. Raises KafkaError, ConnectionFailureError."""
+        while True:
+            response = await self._client.ask_leader(
+                self._topic,
+                self._partition,
+                lambda leader: self._request(leader, offset),
+                FetchResponse,
+                lane=_LANE,
+                max_named_version=_NAMED_VERSION_MAX,
+            )
+            found = self._found(response)
+            if found is not None:
+                return found
+            await trio.sleep(_UNANSWERED_S)  # a broker that throttles answers without the partition
+
+    def _request(self, leader: PartitionLeader, offset: int) -> FetchRequest:
+        wanted = FetchRequest.FetchPartition(
+            partition=self._partition,
+            current_leader_epoch=leader.epoch,
+            fetch_offset=offset,
+            partition_max_bytes=self._bytes_max,
+        )
+        topic = FetchRequest.FetchTopic(
+            topic=self._topic, topic_id=leader.topic_id, partitions=[wanted]
+        )
+        return FetchRequest(
+            max_wait_ms=_MAX_WAIT_MS,
+            min_bytes=1,
+            max_bytes=self._bytes_max,
+            isolation_level=_READ_COMMITTED if self._read_committed else 0,
+            topics=[topic],
+        )
+
+    def _found(self, response: FetchResponse) -> FetchedData | None:
+        """Return the data of the partition, None without it. Raises KafkaError."""
+        client, topic, partition = self._client, self._topic, self._partition
+        client.check_partition(response.error_code, topic, partition)
+        for found in response.responses:
+            for each in found.partitions:
+                leader = each.current_leader
+                nodes = {node.node_id: node for node in response.node_endpoints}
+                node = nodes.get(leader.leader_id)
+                address = Address(node.host, node.port) if node is not None else None
+                hint = LeaderHint(leader.leader_id, leader.leader_epoch, address)
+                client.check_partition(each.error_code, topic, partition, hint)
+                return FetchedData(
+                    bytes(each.records or b""),
+                    tuple(
+                        Aborted(item.first_offset, item.producer_id)
+                        for item in each.aborted_transactions or ()
+                    ),
+                    each.last_stable_offset if self._read_committed else each.high_watermark,
+                )
+        return None

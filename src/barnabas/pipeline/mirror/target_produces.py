@@ -1,0 +1,111 @@
+"""The Produce requests of a copy: several of one partition in flight, answered in order."""
+
+from collections import deque
+from typing import Final
+
+from barnabas.client import KafkaClient
+from barnabas.client.broker_connection import BrokerConnection, PostedRequest
+from barnabas.client.failures import ConnectionFailureError
+from barnabas.pipeline.mirror.batch_copy import CopiedData
+from barnabas.pipeline.mirror.flow_values import Partition
+from barnabas.protocol.batches.compression import Buffer
+from barnabas.protocol.errors import ErrorCode, KafkaError
+from barnabas.protocol.messages.produce import ProduceRequest, ProduceResponse
+from barnabas.protocol.types import ZERO_UUID
+
+_LANE: Final = "mirror produce"
+_TRANSACTION_MAX: Final = 11
+"""The newest version that is not of transactions of version 2 (KIP-890)."""
+_NAMED_MAX: Final = 12
+"""The newest version that names topics; later ones have their ids."""
+_ACKS_ALL: Final = -1
+_IN_FLIGHT: Final = 5
+"""A leader recognizes the last five batches of a producer."""
+
+
+class TargetProduces:
+    """Sends batches to the leader of one partition, as it was at the first batch.
+
+    A failure leaves later batches unsent. The caller then begins again: a transaction is aborted,
+    and a mirror topic says where its log ends.
+    """
+
+    def __init__(self, client: KafkaClient, where: Partition, transactional_id: str | None) -> None:
+        self._client = client
+        self._topic, self._partition = where
+        self._transactional_id = transactional_id
+        self._posted: deque[PostedRequest[ProduceResponse]] = deque()
+        self._connection: BrokerConnection | None = None
+        self._topic_id = ZERO_UUID
+
+    async def send(self, batch: CopiedData) -> None:
+        """Send a batch, after a response where as many requests as allowed are in flight.
+
+        Raises KafkaError, ConnectionFailureError.
+        """
+        while len(self._posted) >= _IN_FLIGHT:
+            await self._settle()
+        connection = await self._connected()
+        newest = _TRANSACTION_MAX
+        if self._transactional_id is None:
+            newest = _NAMED_MAX if self._topic_id == ZERO_UUID else None
+        self._posted.append(
+            await connection.post(self._request(batch.data), ProduceResponse, max_version=newest)
+        )
+
+    async def flush(self) -> None:
+        """Return when every batch is acknowledged. Raises KafkaError, ConnectionFailureError."""
+        while self._posted:
+            await self._settle()
+
+    async def _settle(self) -> None:
+        """Await the oldest response."""
+        try:
+            response = await self._posted.popleft().response()
+        except ConnectionFailureError:
+            self._client.metadata.forget_leader(self._topic, self._partition)
+            raise
+        for topic in response.responses:
+            for answer in topic.partition_responses:
+                if answer.error_message and answer.error_code:
+                    self._check(answer.error_code, answer.error_message)
+                self._client.check_partition(answer.error_code, self._topic, self._partition)
+                return
+        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "a Produce response without the partition")
+
+    def _check(self, number: int, text: str) -> None:
+        """Raise the error of a partition with the broker's text."""
+        try:
+            self._client.check_partition(number, self._topic, self._partition)
+        except KafkaError as error:
+            where = f"{self._topic}-{self._partition}"
+            raise KafkaError(error.code, f"{where}: {text}") from None
+
+    async def _connected(self) -> BrokerConnection:
+        """Return the connection of all batches: a second one could overtake the first."""
+        if self._connection is None:
+            client, topic, partition = self._client, self._topic, self._partition
+            leader = await client.leader(topic, partition)
+            self._topic_id = leader.topic_id
+            address = client.metadata.brokers.get(leader.node_id)
+            if address is None:
+                client.metadata.forget_leader(topic, partition)
+                raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"{topic}-{partition}")
+            try:
+                self._connection = await client.pool.connection(address, _LANE)
+            except ConnectionFailureError:
+                client.metadata.forget_leader(topic, partition)
+                raise
+        return self._connection
+
+    def _request(self, data: Buffer) -> ProduceRequest:
+        partition = ProduceRequest.PartitionProduceData(index=self._partition, records=data)
+        topic = ProduceRequest.TopicProduceData(
+            name=self._topic, topic_id=self._topic_id, partition_data=[partition]
+        )
+        return ProduceRequest(
+            transactional_id=self._transactional_id,
+            acks=_ACKS_ALL,
+            timeout_ms=round(self._client.config.request_timeout_s * 1000),
+            topic_data=[topic],
+        )
