@@ -17,6 +17,7 @@ run without Spark. docs/architecture.md has a picture, and the reasons.
     streams      operators of stream processing, as kernels and as DataFrames
     sink         the format `barnabas` for Spark programs of users
     spark        the engine: one Spark session
+    mirror       flows: whole batches from cluster to cluster
     views        rows of a table's topic in SQLite, for look-ups by key
     delivery     exactly-once deliveries: plans of jobs, and what runs in Spark's tasks
     connect      plug-ins, connectors, validation, and the chain that a record goes through

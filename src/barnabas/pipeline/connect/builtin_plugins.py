@@ -99,6 +99,7 @@ _SINKS: Final = {
         f"{_CONNECTORS}.file_stream_sink:FileStreamSinkConnector"
     ),
     "barnabas.SparkSink": f"{_CONNECTORS}.spark_sink:SparkSinkConnector",
+    "barnabas.MirrorConnector": "barnabas.pipeline.mirror.flow_connector:MirrorConnector",
     "barnabas.TopicCopyConnector": "barnabas.pipeline.jobs.topic_copy:TopicCopyConnector",
     "barnabas.ViewConnector": "barnabas.pipeline.views.view_connector:ViewConnector",
 }

@@ -23,11 +23,15 @@ TOPIC_COPY_CLASS: Final = "barnabas.TopicCopyConnector"
 VIEW_CLASS: Final = "barnabas.ViewConnector"
 """The class name of jobs that keep a view."""
 
+MIRROR_CLASS: Final = "barnabas.MirrorConnector"
+"""The class name of flows between clusters."""
+
 TARGET_TOPIC: Final = "target.topic"
 
 _OWN_KINDS: Final = {
     TOPIC_COPY_CLASS: JobKind.COPY,
     VIEW_CLASS: JobKind.VIEW,
+    MIRROR_CLASS: JobKind.MIRROR,
     "barnabas.SparkSink": JobKind.SPARK_SINK,
     "barnabas.SparkSource": JobKind.SPARK_SOURCE,
 }
@@ -64,6 +68,8 @@ def group_of(name: str, kind: JobKind, config: Mapping[str, str | None]) -> str:
     given = config.get("consumer.override.group.id")
     if given:
         return given
+    if kind is JobKind.MIRROR:
+        return f"mirror-{name}"
     return name if kind is JobKind.COPY else f"connect-{name}"
 
 

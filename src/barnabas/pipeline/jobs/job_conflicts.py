@@ -28,7 +28,7 @@ def conflicts(
 ) -> Iterator[tuple[str, str]]:
     """Yield each property that conflicts, with an error message; `others` has all stored jobs."""
     kind = _kind(registry, config)
-    if kind is None or kind.is_source or kind is JobKind.VIEW:
+    if kind is None or kind.is_source or kind in (JobKind.VIEW, JobKind.MIRROR):
         return
     if kind is JobKind.COPY:
         yield from _loop(config)
@@ -36,7 +36,7 @@ def conflicts(
         other_kind = _kind(registry, its)
         if other == name or other_kind is None or other_kind.is_source:
             continue
-        if other_kind is not JobKind.VIEW and group_of(name, kind, config) == group_of(
+        if other_kind not in (JobKind.VIEW, JobKind.MIRROR) and group_of(name, kind, config) == group_of(
             other, other_kind, its
         ):
             yield from _shared_topics(name, config, other, its)

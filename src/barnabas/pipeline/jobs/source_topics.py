@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Sequence
 import attrs
 
 from barnabas.client import ClientError, KafkaClient
-from barnabas.pipeline.delivery.plan.job_plan import FORWARD_KINDS, JobPlan
+from barnabas.pipeline.delivery.plan.job_plan import FORWARD_KINDS, JobKind, JobPlan
 from barnabas.pipeline.jobs.core.store_records import SourceTopicRecord
 from barnabas.pipeline.jobs.job_topics import prepare_topics
 from barnabas.pipeline.jobs.runner_store import RunnerStore
@@ -34,6 +34,8 @@ class SourceTopics:
 
         Raises ClientError, KafkaError or ConfigValueError.
         """
+        if plan.kind is JobKind.MIRROR:
+            return plan  # its topics are of other clusters
         if plan.kind not in FORWARD_KINDS:
             await prepare_topics(self._client, plan, ())
             return plan

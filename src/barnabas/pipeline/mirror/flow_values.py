@@ -28,6 +28,7 @@ class FlowPlan:
     """True when batches keep their offsets, so that the target's log ends are the positions."""
     topic_ids: Mapping[str, str] = attrs.field(factory=dict[str, str])
     """Ids of the source topics."""
+    source_cluster_id: str = ""
     skips_trimmed: bool = False
     """True when a copy continues after offsets that the source's retention deleted."""
     transaction_timeout_ms: int = 60_000

@@ -16,7 +16,7 @@ from barnabas.client import CallTimeoutError, ClientError, ConnectionFailureErro
 from barnabas.client.admin_calls import EARLIEST, LATEST, list_offset
 from barnabas.pipeline.delivery.plan.job_plan import RecordPosition
 from barnabas.pipeline.delivery.plan.offset_metadata import OffsetMetadata
-from barnabas.pipeline.delivery.plan.start_positions import Remedies, trimmed_text
+from barnabas.pipeline.delivery.plan.start_positions import trimmed_text
 from barnabas.pipeline.delivery.plan.task_failures import TaskFailureError
 from barnabas.pipeline.mirror.batch_copy import (
     CopiedData,
@@ -24,8 +24,9 @@ from barnabas.pipeline.mirror.batch_copy import (
     RangeCopy,
     TransactionalCopy,
 )
+from barnabas.pipeline.mirror.flow_starts import REMEDIES, truncated_text
 from barnabas.pipeline.mirror.flow_values import CopyFigures, FlowPlan, FlowRange
-from barnabas.pipeline.mirror.source_fetches import SourceFetches
+from barnabas.pipeline.mirror.source_fetches import FetchedData, SourceFetches, first_offset
 from barnabas.pipeline.mirror.target_produces import TargetProduces
 from barnabas.pipeline.mirror.target_transaction import TargetTransaction
 from barnabas.protocol.batches.batch_header import CorruptBatch
@@ -35,9 +36,6 @@ _CORRUPT_ATTEMPTS: Final = 3
 _AHEAD: Final = 2
 """Responses that wait for their batches to be produced."""
 _ABORT_S: Final = 5.0
-REMEDIES: Final = Remedies(
-    "delete topic {topic} at the target, to copy it from its start", "set on.trim=skip"
-)
 _REFUSALS: Final = {
     ErrorCode.MESSAGE_TOO_LARGE: "raise max.message.bytes of the topic at the target",
     ErrorCode.TOPIC_AUTHORIZATION_FAILED: "allow the flow's principal to read or write the topic",
@@ -192,50 +190,50 @@ class RangeCopier:
         except KafkaError as error:
             if error.code is not ErrorCode.OFFSET_OUT_OF_RANGE:
                 raise
-            start = await self._start_after_trim(wanted, copy.position, error)
-            figures.trimmed += start - copy.position
-            copy.no_data_before(start)
-            return 0
+            response = await self._after_trim(fetches, wanted, copy, figures, error)
         if not response.data:
             copy.no_data_before(response.end)
             return 0
         await fetched.send(copy.take(response.data, response.aborted))
         return len(response.data)
 
-    async def _start_after_trim(self, wanted: FlowRange, position: int, error: KafkaError) -> int:
-        """Return where to continue when the source does not have an offset.
+    async def _after_trim(
+        self,
+        fetches: SourceFetches,
+        wanted: FlowRange,
+        copy: RangeCopy,
+        figures: CopyFigures,
+        error: KafkaError,
+    ) -> FetchedData:
+        """Return what the source has from its start on, when it lacks the position.
 
-        Raises TaskFailureError when the flow must stop, and `error` when the source has the offset
-        now.
+        A log may start within a batch, which is fetched whole: nothing is lost then if the batch
+        begins at the position. Raises TaskFailureError when the flow must stop, and `error` when
+        the source has the offset now.
         """
         start = await list_offset(self._source, *wanted.where, EARLIEST)
         end = await list_offset(self._source, *wanted.where, LATEST)
+        position = copy.position
         record = RecordPosition(*wanted.where, position)
         if position > end:
             raise TaskFailureError(truncated_text(record, end), is_permanent=True, record=record)
         if position >= start:
             raise error
+        response = await fetches.fetch(start)
+        if first_offset(response.data, start) <= position:
+            return response
         if not self._plan.skips_trimmed:
-            raise TaskFailureError(
-                trimmed_text(record, start, REMEDIES), is_permanent=True, record=record
-            )
-        return start
+            text = trimmed_text(record, start, REMEDIES)
+            raise TaskFailureError(text, is_permanent=True, record=record)
+        figures.trimmed += start - position
+        copy.no_data_before(start)
+        return response
 
     def _metadata(self, wanted: FlowRange) -> str:
         """Return the metadata of the position, with the id of the topic that it is of."""
         topic_id = self._plan.topic_ids.get(wanted.topic)
-        return OffsetMetadata(topic_id, committed_ms=int(time.time() * 1000)).encode()
-
-
-def truncated_text(position: RecordPosition, end: int) -> str:
-    """Return why a flow does not continue behind the end of its source."""
-    where = f"{position.topic}-{position.partition}"
-    return (
-        f"the source's log of {where} ends at offset {end}, and the flow has copied the offsets "
-        f"before {position.offset}: the source has lost offsets {end} to {position.offset - 1}, "
-        "by an unclean election or because the topic was recreated; delete the topic at the "
-        "target and the offsets of the flow, or leave the topic out of the flow"
-    )
+        now_ms = int(time.time() * 1000)
+        return OffsetMetadata(topic_id, self._plan.source_cluster_id, now_ms).encode()
 
 
 def _count(figures: CopyFigures, batch: CopiedData) -> None:

@@ -10,6 +10,7 @@ from barnabas.client.core.fetched_records import Aborted
 from barnabas.client.core.metadata_cache import LeaderHint, PartitionLeader
 from barnabas.client.failures import Address
 from barnabas.pipeline.mirror.flow_values import Partition
+from barnabas.protocol.batches.batch_header import iter_batches
 from barnabas.protocol.messages.fetch import FetchRequest, FetchResponse
 
 _LANE: Final = "mirror fetch"
@@ -94,3 +95,8 @@ class SourceFetches:
                     each.last_stable_offset if self._read_committed else each.high_watermark,
                 )
         return None
+
+
+def first_offset(data: bytes, otherwise: int) -> int:
+    """Return the base offset of the first batch of a response; `otherwise` without any."""
+    return next((header.base_offset for _, header in iter_batches(data)), otherwise)

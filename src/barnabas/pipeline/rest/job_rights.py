@@ -143,7 +143,7 @@ def written_topics(config: Mapping[str, str | None], plugin: Plugin | None) -> I
         if config.get(key):
             yield _name(config[key] or "")
     kind = None if plugin is None else job_kind(plugin)
-    if kind is not None and not kind.is_source and kind is not JobKind.COPY:
+    if kind is not None and not kind.is_source and kind not in (JobKind.COPY, JobKind.MIRROR):
         return
     named = [_name(config[key] or "") for key in (_TOPIC, _TARGET) if config.get(key)]
     if config.get(_PREFIX):

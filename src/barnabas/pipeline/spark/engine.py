@@ -96,6 +96,7 @@ class Engine:
         from barnabas.pipeline.delivery.forward import forward_job
         from barnabas.pipeline.delivery.lake import lake_job, row_source_job
         from barnabas.pipeline.delivery.slices import slices_job
+        from barnabas.pipeline.mirror import mirror_job
         from barnabas.pipeline.spark import own_application
         from barnabas.pipeline.views import view_job
 
@@ -106,6 +107,8 @@ class Engine:
             job = view_job.start(plan, self._view_directory)
         elif plan.kind is JobKind.SOURCE:
             job = slices_job.start(self.session, plan)
+        elif plan.kind is JobKind.MIRROR:
+            job = mirror_job.start(self.session, plan)
         elif plan.kind is JobKind.SPARK_SINK:
             job = lake_job.start(self.session, plan)
         elif plan.kind is JobKind.SPARK_SOURCE:

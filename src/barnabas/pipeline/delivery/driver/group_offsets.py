@@ -50,12 +50,16 @@ class GroupOffsets:
 
         Raises GroupOffsetsError.
         """
+        return {where: offset for where, (offset, _) in (await self.entries(group)).items()}
+
+    async def entries(self, group: str) -> dict[Partition, tuple[int, str]]:
+        """Return the offset of each partition with its metadata. Raises GroupOffsetsError."""
         request = OffsetFetchRequest(group_id=group, topics=None)
 
-        def check(response: OffsetFetchResponse) -> dict[Partition, int]:
+        def check(response: OffsetFetchResponse) -> dict[Partition, tuple[int, str]]:
             raise_for(response.error_code)
             return {
-                (topic.name, each.partition_index): each.committed_offset
+                (topic.name, each.partition_index): (each.committed_offset, each.metadata or "")
                 for topic in response.topics
                 for each in topic.partitions
                 if each.committed_offset >= 0
@@ -63,11 +67,15 @@ class GroupOffsets:
 
         return await self._ask(group, request, OffsetFetchResponse, check, _FETCH_OF_ONE_GROUP)
 
+    async def commit(self, group: str, entries: Mapping[Partition, tuple[int, str]]) -> None:
+        """Set positions with their metadata. Raises GroupOffsetsError."""
+        await self._commit(group, entries)
+
     async def alter(self, group: str, positions: Mapping[Partition, int | None]) -> None:
         """Set positions; None removes the offset of a partition. Raises GroupOffsetsError."""
         kept = {where: at for where, at in positions.items() if at is not None}
         if kept:
-            await self._commit(group, kept)
+            await self._commit(group, {where: (at, "") for where, at in kept.items()})
         removed = [where for where, at in positions.items() if at is None]
         if removed:
             await self._remove(group, removed)
@@ -83,7 +91,7 @@ class GroupOffsets:
         request = DeleteGroupsRequest(groups_names=[group])
         await self._ask(group, request, DeleteGroupsResponse, check)
 
-    async def _commit(self, group: str, positions: Mapping[Partition, int]) -> None:
+    async def _commit(self, group: str, entries: Mapping[Partition, tuple[int, str]]) -> None:
         partition_kind = OffsetCommitRequest.OffsetCommitRequestPartition
         topics = [
             OffsetCommitRequest.OffsetCommitRequestTopic(
@@ -91,13 +99,13 @@ class GroupOffsets:
                 partitions=[
                     partition_kind(
                         partition_index=number,
-                        committed_offset=positions[name, number],
-                        committed_metadata="",
+                        committed_offset=entries[name, number][0],
+                        committed_metadata=entries[name, number][1],
                     )
                     for number in numbers
                 ],
             )
-            for name, numbers in _by_topic(positions).items()
+            for name, numbers in _by_topic(entries).items()
         ]
 
         def check(response: OffsetCommitResponse) -> None:

@@ -21,6 +21,8 @@ class JobKind(enum.StrEnum):
     """A sink connector takes the records of topics (forward)."""
     COPY = "copy"
     """Records of topics go to topics, through converters and transformations (forward)."""
+    MIRROR = "mirror"
+    """Batches of topics of one cluster go to the same topics of another (ranges)."""
     VIEW = "view"
     """The rows of a table's topic are kept for look-ups, in the runner."""
     STREAM = "stream"

@@ -1,0 +1,238 @@
+"""What the driver asks one cluster for: topics, ends of partitions, properties."""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping
+from typing import Final
+
+import attrs
+import trio
+
+from barnabas.client import ClientError, KafkaClient
+from barnabas.client.admin_calls import TOPIC_RESOURCE
+from barnabas.client.failures import raise_for
+from barnabas.pipeline.mirror.flow_values import Partition
+from barnabas.protocol.errors import ErrorCode, KafkaError, error_code
+from barnabas.protocol.messages.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+)
+from barnabas.protocol.messages.delete_records import DeleteRecordsRequest, DeleteRecordsResponse
+from barnabas.protocol.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResponse,
+)
+from barnabas.protocol.messages.incremental_alter_configs import (
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+from barnabas.protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
+from barnabas.protocol.messages.metadata import MetadataRequest, MetadataResponse
+
+_LANE: Final = "mirror plan"
+_READ_COMMITTED: Final = 1
+_NO_EPOCH: Final = -1
+_DYNAMIC_TOPIC: Final = 1
+_SET: Final = 0
+_DELETE: Final = 1
+_TIMEOUT_MS: Final = 30_000
+_ATTEMPTS: Final = 20
+
+
+@attrs.frozen
+class Topic:
+    """A topic as a cluster has it now."""
+
+    name: str
+    topic_id: str
+    partitions: int
+    is_internal: bool = False
+
+    @property
+    def pairs(self) -> list[Partition]:
+        """Return all its partitions."""
+        return [(self.name, number) for number in range(self.partitions)]
+
+
+async def topics(client: KafkaClient, names: Collection[str] | None = None) -> dict[str, Topic]:
+    """Return the topics that exist, of the given names or all. Raises KafkaError, ClientError."""
+
+    async def attempt() -> MetadataResponse:
+        wanted = None
+        if names is not None:
+            wanted = [MetadataRequest.MetadataRequestTopic(name=name) for name in names]
+        request = MetadataRequest(topics=wanted, allow_auto_topic_creation=False)
+        response = await client.ask_any(request, MetadataResponse)
+        client.metadata.update(response)
+        return response
+
+    found: dict[str, Topic] = {}
+    for topic in (await client.retry("describing topics", attempt)).topics:
+        code = error_code(topic.error_code)
+        if topic.name is None or code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            continue
+        raise_for(topic.error_code, f"topic {topic.name}")
+        found[topic.name] = Topic(
+            topic.name, str(topic.topic_id), len(topic.partitions), topic.is_internal
+        )
+    return found
+
+
+async def offsets(
+    client: KafkaClient, pairs: Iterable[Partition], which: int, *, read_committed: bool = False
+) -> dict[Partition, int]:
+    """Return the offset EARLIEST or LATEST of partitions: one request for each leader.
+
+    Partitions whose leader changes meanwhile are asked for again. Raises KafkaError, ClientError.
+    """
+    wanted, found = set(pairs), dict[Partition, int]()
+    last: Exception | None = None
+    for failures in range(_ATTEMPTS):
+        await client.back_off("listing offsets", failures, last)
+        by_leader: defaultdict[int, list[Partition]] = defaultdict(list)
+        try:
+            for where in wanted - found.keys():
+                by_leader[(await client.leader(*where)).node_id].append(where)
+            for node_id, mine in by_leader.items():
+                request = _list_request(mine, which, read_committed=read_committed)
+                found |= await _list(client, node_id, request)
+        except (KafkaError, ClientError) as error:
+            _forget(client, wanted - found.keys())
+            if isinstance(error, KafkaError) and not error.code.retriable:
+                raise
+            last = error
+        if wanted <= found.keys():
+            return found
+    raise last or KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, "partitions have no leaders")
+
+
+def _forget(client: KafkaClient, pairs: Iterable[Partition]) -> None:
+    for where in pairs:
+        client.metadata.forget_leader(*where)
+
+
+def _list_request(
+    pairs: Iterable[Partition], which: int, *, read_committed: bool
+) -> ListOffsetsRequest:
+    grouped: defaultdict[str, list[ListOffsetsRequest.ListOffsetsPartition]] = defaultdict(list)
+    for topic, partition in pairs:
+        grouped[topic].append(
+            ListOffsetsRequest.ListOffsetsPartition(
+                partition_index=partition, current_leader_epoch=_NO_EPOCH, timestamp=which
+            )
+        )
+    return ListOffsetsRequest(
+        replica_id=-1,
+        isolation_level=_READ_COMMITTED if read_committed else 0,
+        topics=[
+            ListOffsetsRequest.ListOffsetsTopic(name=name, partitions=partitions)
+            for name, partitions in grouped.items()
+        ],
+    )
+
+
+async def _list(
+    client: KafkaClient, node_id: int, request: ListOffsetsRequest
+) -> dict[Partition, int]:
+    """Return what one leader answers; without the partitions that it does not lead."""
+    connection = await client.pool.connection(client.metadata.brokers[node_id], _LANE)
+    response = await connection.ask(request, ListOffsetsResponse)
+    found: dict[Partition, int] = {}
+    for topic in response.topics:
+        for each in topic.partitions:
+            code = error_code(each.error_code)
+            if code.retriable:
+                client.metadata.forget_leader(topic.name, each.partition_index)
+                continue
+            raise_for(each.error_code, f"{topic.name}-{each.partition_index}")
+            found[topic.name, each.partition_index] = each.offset
+    return found
+
+
+async def topic_configs(client: KafkaClient, names: Collection[str]) -> dict[str, dict[str, str]]:
+    """Return the properties that were set for each topic. Raises KafkaError, ClientError."""
+    if not names:
+        return {}
+    resources = [
+        DescribeConfigsRequest.DescribeConfigsResource(
+            resource_type=TOPIC_RESOURCE, resource_name=name, configuration_keys=None
+        )
+        for name in names
+    ]
+
+    async def attempt() -> DescribeConfigsResponse:
+        request = DescribeConfigsRequest(resources=resources)
+        return await client.ask_any(request, DescribeConfigsResponse)
+
+    found: dict[str, dict[str, str]] = {}
+    for result in (await client.retry("describing properties of topics", attempt)).results:
+        raise_for(result.error_code, f"topic {result.resource_name}")
+        found[result.resource_name] = {
+            each.name: each.value
+            for each in result.configs
+            if each.config_source == _DYNAMIC_TOPIC and each.value is not None
+        }
+    return found
+
+
+async def alter_configs(client: KafkaClient, topic: str, changes: Mapping[str, str | None]) -> None:
+    """Set properties of a topic; None removes one. Raises KafkaError, ClientError."""
+    configs = [
+        IncrementalAlterConfigsRequest.AlterableConfig(
+            name=name, config_operation=_DELETE if value is None else _SET, value=value
+        )
+        for name, value in changes.items()
+    ]
+    resource = IncrementalAlterConfigsRequest.AlterConfigsResource(
+        resource_type=TOPIC_RESOURCE, resource_name=topic, configs=configs
+    )
+
+    async def attempt() -> None:
+        request = IncrementalAlterConfigsRequest(resources=[resource])
+        response = await client.ask_controller(request, IncrementalAlterConfigsResponse)
+        for result in response.responses:
+            raise_for(result.error_code, result.error_message)
+
+    await client.retry(f"changing properties of topic {topic}", attempt)
+
+
+async def add_partitions(client: KafkaClient, topic: str, count: int) -> None:
+    """Give a topic more partitions, `count` in all. Raises KafkaError, ClientError."""
+    wanted = CreatePartitionsRequest.CreatePartitionsTopic(
+        name=topic, count=count, assignments=None
+    )
+
+    async def attempt() -> None:
+        request = CreatePartitionsRequest(topics=[wanted], timeout_ms=_TIMEOUT_MS)
+        response = await client.ask_controller(request, CreatePartitionsResponse)
+        for result in response.results:
+            raise_for(result.error_code, result.error_message)
+
+    await client.retry(f"adding partitions to topic {topic}", attempt)
+
+
+async def delete_records(client: KafkaClient, starts: Mapping[Partition, int]) -> None:
+    """Have logs start at these offsets. Raises KafkaError, ClientError."""
+    async with trio.open_nursery() as nursery:
+        for where, offset in starts.items():
+            nursery.start_soon(_delete_before, client, where, offset)
+
+
+async def _delete_before(client: KafkaClient, where: Partition, offset: int) -> None:
+    topic, partition = where
+    wanted = DeleteRecordsRequest.DeleteRecordsTopic(
+        name=topic,
+        partitions=[
+            DeleteRecordsRequest.DeleteRecordsPartition(partition_index=partition, offset=offset)
+        ],
+    )
+    request = DeleteRecordsRequest(topics=[wanted], timeout_ms=_TIMEOUT_MS)
+
+    async def attempt() -> None:
+        response = await client.ask_leader(
+            topic, partition, lambda leader: request, DeleteRecordsResponse, lane=_LANE
+        )
+        for found in response.topics:
+            for each in found.partitions:
+                client.check_partition(each.error_code, topic, partition)
+
+    await client.retry(f"deleting records of {topic}-{partition}", attempt)

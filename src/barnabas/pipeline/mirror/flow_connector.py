@@ -1,0 +1,246 @@
+"""The connector of flows: its properties, and the settings that they make.
+
+Properties that MirrorMaker 2 has under the same name mean the same.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Any, ClassVar, Final
+
+import attrs
+
+from barnabas import __version__
+from barnabas.client.client_config import ClientConfig
+from barnabas.config import ConfigError
+from barnabas.pipeline.connect.unused_properties import DELIVERY, SLICE
+from barnabas.pipeline.definitions.config_def import ConfigDef, ConfigKey, Importance, Width
+from barnabas.pipeline.definitions.config_types import ConfigType, ConfigValueError, ParsedValue
+from barnabas.pipeline.definitions.config_validators import OneOf, regex
+from barnabas.pipeline.delivery.plan.job_plan import JobPlan
+
+SOURCE: Final = "source."
+TARGET: Final = "target."
+BOOTSTRAP: Final = "bootstrap.servers"
+OFFSETS: Final = "offsets"
+IDENTICAL: Final = "identical"
+ASSIGNED: Final = "assigned"
+GROUPS: Final = "groups"
+GROUPS_EXCLUDE: Final = "groups.exclude"
+SYNC_CONFIGS: Final = "sync.topic.configs.enabled"
+SYNC_GROUPS: Final = "sync.group.offsets.enabled"
+CONFIGS_EXCLUDE: Final = "config.properties.exclude"
+
+_CONFIGS_EXCLUDED: Final = (
+    r"follower\.replication\.throttled\.replicas",
+    r"leader\.replication\.throttled\.replicas",
+    r"message\.timestamp\.difference\.max\.ms",
+    r"log\.message\.timestamp\.before\.max\.ms",
+    r"log\.message\.timestamp\.after\.max\.ms",
+    r"message\.timestamp\.type",
+    r"unclean\.leader\.election\.enable",
+    r"min\.insync\.replicas",
+)
+_GROUPS_EXCLUDED: Final = ("console-consumer-.*", "connect-.*", "mirror-.*", "__.*")
+_FLOW: Final = re.compile(r"[A-Za-z0-9._-]{1,249}")
+_FAST: Final = {"retry.backoff.ms": "20", "reconnect.backoff.ms": "20"}
+_GROUP: Final = "Mirror"
+
+
+def _patterns(name: str, value: ParsedValue) -> None:
+    for each in value if isinstance(value, list) else ():
+        regex(name, each)
+
+
+def _key(
+    name: str, kind: ConfigType, default: Any, order: int, text: str, title: str, **more: Any
+) -> ConfigKey:
+    return ConfigKey(
+        name,
+        kind,
+        default,
+        Importance.MEDIUM,
+        text,
+        group=_GROUP,
+        order_in_group=order,
+        width=Width.LONG,
+        display_name=title,
+        **more,
+    )
+
+
+DEFINITION: Final = ConfigDef(
+    [
+        _key(
+            SOURCE + BOOTSTRAP,
+            ConfigType.STRING,
+            "",
+            1,
+            "Brokers of the cluster to copy from. Other properties of its clients have the prefix "
+            "source., such as source.security.protocol.",
+            "Source cluster",
+        ),
+        _key(
+            TARGET + BOOTSTRAP,
+            ConfigType.STRING,
+            "",
+            2,
+            "Brokers of the cluster to copy to; empty for the cluster of the runner. Other "
+            "properties of its clients have the prefix target.",
+            "Target cluster",
+        ),
+        _key(
+            OFFSETS,
+            ConfigType.STRING,
+            IDENTICAL,
+            3,
+            "identical keeps the offsets of the source, which needs barnabas as the target; "
+            "assigned leaves them to the target, as every Kafka does.",
+            "Offsets",
+            validator=OneOf((IDENTICAL, ASSIGNED)),
+        ),
+        _key(
+            GROUPS,
+            ConfigType.LIST,
+            [".*"],
+            4,
+            "Regular expressions of consumer groups whose offsets are copied, with identical "
+            "offsets.",
+            "Groups",
+            validator=_patterns,
+        ),
+        _key(
+            GROUPS_EXCLUDE,
+            ConfigType.LIST,
+            list(_GROUPS_EXCLUDED),
+            5,
+            "Regular expressions of consumer groups that are left out.",
+            "Groups left out",
+            validator=_patterns,
+        ),
+        _key(
+            SYNC_CONFIGS,
+            ConfigType.BOOLEAN,
+            True,
+            6,
+            "True keeps the properties of topics equal, except those that "
+            f"{CONFIGS_EXCLUDE} names.",
+            "Copy topic properties",
+        ),
+        _key(
+            SYNC_GROUPS,
+            ConfigType.BOOLEAN,
+            True,
+            7,
+            "True copies the offsets of groups that have no members at the target, with identical "
+            "offsets.",
+            "Copy group offsets",
+        ),
+        _key(
+            CONFIGS_EXCLUDE,
+            ConfigType.LIST,
+            list(_CONFIGS_EXCLUDED),
+            8,
+            "Regular expressions of topic properties that are not copied.",
+            "Topic properties left out",
+            validator=_patterns,
+        ),
+    ]
+)
+
+
+@attrs.frozen
+class FlowSettings:
+    """The properties of a flow, checked."""
+
+    flow: str
+    source: ClientConfig = attrs.field(repr=False)
+    target: ClientConfig = attrs.field(repr=False)
+    is_identical: bool
+    groups: tuple[str, ...] = (".*",)
+    groups_exclude: tuple[str, ...] = _GROUPS_EXCLUDED
+    copies_configs: bool = True
+    copies_groups: bool = True
+    configs_exclude: tuple[str, ...] = _CONFIGS_EXCLUDED
+
+    @property
+    def group_id(self) -> str:
+        """Return the group at the target with the flow's positions in the source."""
+        return f"mirror-{self.flow}"
+
+
+class MirrorConnector:
+    """Describes a flow; the engine runs it without a task of a connector."""
+
+    version = __version__
+    without_effect: ClassVar[Mapping[str, str]] = {
+        DELIVERY: "it delivers exactly once",
+        SLICE: "it copies ranges of offsets; set trigger.ms",
+    }
+
+    def config(self) -> ConfigDef:
+        """Return the definition of the connector's own properties."""
+        return DEFINITION
+
+    def task_configs(self, props: Mapping[str, str], max_tasks: int) -> list[dict[str, str]]:
+        """Return one task: the engine divides the partitions among its own.
+
+        Raises ConfigValueError for properties that do not fit together.
+        """
+        del max_tasks
+        flow_settings(props, {BOOTSTRAP: "127.0.0.1:9092"})
+        return [dict(props)]
+
+
+def settings_of(plan: JobPlan) -> FlowSettings:
+    """Return the settings of a flow's job. Raises ConfigValueError."""
+    runner = {**plan.client_properties, BOOTSTRAP: plan.bootstrap}
+    return flow_settings(plan.properties, runner)
+
+
+def flow_settings(properties: Mapping[str, str], runner: Mapping[str, str]) -> FlowSettings:
+    """Return the settings that properties make; `runner` has those of the runner's clients.
+
+    Raises ConfigValueError.
+    """
+    parsed = DEFINITION.parse(properties)
+    flow = properties.get("name", "")
+    if not _FLOW.fullmatch(flow):
+        reason = "A flow's name has 1 to 249 letters, digits, dots, underscores and dashes"
+        raise ConfigValueError.of("name", flow, reason)
+    target = runner
+    if parsed[TARGET + BOOTSTRAP]:
+        target = {}
+    return FlowSettings(
+        flow,
+        _client(flow, properties, SOURCE, {}),
+        _client(flow, properties, TARGET, target),
+        parsed[OFFSETS] == IDENTICAL,
+        tuple(_list(parsed[GROUPS])),
+        tuple(_list(parsed[GROUPS_EXCLUDE])),
+        parsed[SYNC_CONFIGS] is True,
+        parsed[SYNC_GROUPS] is True,
+        tuple(_list(parsed[CONFIGS_EXCLUDE])),
+    )
+
+
+def _client(
+    flow: str, properties: Mapping[str, str], prefix: str, defaults: Mapping[str, str]
+) -> ClientConfig:
+    """Return the settings of one side's clients. Raises ConfigValueError."""
+    own = {
+        name.removeprefix(prefix): value
+        for name, value in properties.items()
+        if name.startswith(prefix) and value
+    }
+    name = prefix + BOOTSTRAP
+    if BOOTSTRAP not in own and BOOTSTRAP not in defaults:
+        raise ConfigValueError.of(name, "", "A flow needs brokers: HOST:PORT")
+    try:
+        # Without an authorizer, a mirror topic knows its flow by the client id.
+        return ClientConfig.from_properties({**_FAST, **defaults, **own, "client.id": flow})
+    except ConfigError as error:
+        raise ConfigValueError.of(name, own.get(BOOTSTRAP, ""), str(error)) from None
+
+
+def _list(value: ParsedValue) -> list[str]:
+    return value if isinstance(value, list) else []

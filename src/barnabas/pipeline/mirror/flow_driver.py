@@ -1,0 +1,305 @@
+"""The driver's side of a flow: topics, positions and ends, asked for at both clusters.
+
+On the first `follow`, and then every few seconds, the topics of the target are made to follow those
+of the source. A partition is taken up once: its position is decided, and committed with the ids of
+the topic and of the source's cluster, before a task copies anything.
+"""
+
+import logging
+import time
+from collections.abc import Iterable
+
+import attrs
+
+from barnabas.client import KafkaClient
+from barnabas.client.admin_calls import EARLIEST, LATEST, create_topic
+from barnabas.pipeline.delivery.driver.group_offsets import GroupOffsets
+from barnabas.pipeline.delivery.plan.job_plan import OnTrim
+from barnabas.pipeline.delivery.plan.offset_metadata import OffsetMetadata, decode
+from barnabas.pipeline.mirror import cluster_queries
+from barnabas.pipeline.mirror.cluster_queries import Topic
+from barnabas.pipeline.mirror.flow_connector import FlowSettings
+from barnabas.pipeline.mirror.flow_starts import PartitionView, recreated_text, start_of
+from barnabas.pipeline.mirror.flow_values import FlowPlan, Partition
+from barnabas.pipeline.mirror.source_fetches import SourceFetches, first_offset
+from barnabas.pipeline.mirror.topic_following import (
+    MIRROR_SOURCE,
+    AlterStep,
+    CreateStep,
+    FlowRefusedError,
+    FollowingRules,
+    GrowStep,
+    Step,
+    TopicView,
+    selected,
+    steps,
+)
+from barnabas.protocol.errors import ErrorCode, KafkaError
+
+logger = logging.getLogger(__name__)
+
+
+@attrs.frozen
+class FlowTopics:
+    """What a flow reads: names, or a pattern."""
+
+    names: tuple[str, ...]
+    pattern: str | None
+
+
+class FlowDriver:
+    """Positions by partition, and the requests that they need."""
+
+    def __init__(
+        self,
+        settings: FlowSettings,
+        wanted: FlowTopics,
+        on_trim: OnTrim,
+        source: KafkaClient,
+        target: KafkaClient,
+    ) -> None:
+        self._settings = settings
+        self._wanted = wanted
+        self._on_trim = on_trim
+        self._source = source
+        self._target = target
+        self._group = GroupOffsets(target)
+        self._rules = FollowingRules(
+            settings.flow,
+            settings.is_identical,
+            settings.copies_configs,
+            settings.configs_exclude,
+        )
+        self.positions: dict[Partition, int] = {}
+        """The source's offset to copy next."""
+        self.topic_ids: dict[str, str] = {}
+        self.trimmed = 0
+        """Offsets that retention had deleted when a partition was taken up."""
+        self.source_cluster_id = ""
+        self._entries: dict[Partition, tuple[int, str]] = {}
+
+    async def follow(self) -> None:
+        """Make the target's topics follow, and take up new partitions.
+
+        Raises FlowRefusedError, KafkaError, ClientError, GroupOffsetsError.
+        """
+        existing = await cluster_queries.topics(self._source)
+        self._check_clusters_known()
+        names = selected(
+            self._wanted.names,
+            self._wanted.pattern,
+            {topic.name: topic.is_internal for topic in existing.values()},
+        )
+        chosen = {name: existing[name] for name in names}
+        self._check_same(existing)
+        present = await cluster_queries.topics(self._target, names)
+        self._check_clusters()
+        if not self.positions:
+            self._entries = await self._group.entries(self._settings.group_id)
+        await self._apply(await self._steps(chosen, present))
+        self.topic_ids |= {topic.name: topic.topic_id for topic in chosen.values()}
+        await self._take_up(chosen.values())
+
+    async def ends(self) -> dict[Partition, int]:
+        """Return the ends of the source's partitions, as far as the flow copies."""
+        return await cluster_queries.offsets(
+            self._source,
+            self.positions,
+            LATEST,
+            read_committed=not self._settings.is_identical,
+        )
+
+    async def follow_log_starts(self) -> None:
+        """Have mirror topics start where the source's logs start."""
+        if not self._settings.is_identical:
+            return
+        starts = await cluster_queries.offsets(self._source, self.positions, EARLIEST)
+        own = await cluster_queries.offsets(self._target, self.positions, EARLIEST)
+        ends = await cluster_queries.offsets(self._target, self.positions, LATEST)
+        late = {
+            where: start for where, start in starts.items() if own[where] < start <= ends[where]
+        }
+        await cluster_queries.delete_records(self._target, late)
+
+    async def commit_positions(self) -> None:
+        """Commit the positions of a flow with identical offsets, for tools that show the lag."""
+        await self._group.commit(
+            self._settings.group_id,
+            {where: (at, self._metadata(where[0])) for where, at in self.positions.items()},
+        )
+
+    def task_plan(self, *, transaction_timeout_ms: int) -> FlowPlan:
+        """Return the flow as its tasks know it."""
+        settings = self._settings
+        return FlowPlan(
+            settings.flow,
+            settings.source,
+            settings.target,
+            settings.group_id,
+            f"mirror-{settings.flow}",
+            settings.is_identical,
+            dict(self.topic_ids),
+            self.source_cluster_id,
+            skips_trimmed=self._on_trim is OnTrim.SKIP,
+            transaction_timeout_ms=transaction_timeout_ms,
+        )
+
+    def _check_clusters_known(self) -> None:
+        """Raise FlowRefusedError when another cluster answers than before."""
+        cluster_id = self._source.metadata.cluster_id or ""
+        if self.source_cluster_id not in ("", cluster_id):
+            raise FlowRefusedError(
+                f"cluster {cluster_id} answers at the address of the source, and the flow has "
+                f"copied from cluster {self.source_cluster_id}: correct source.bootstrap.servers"
+            )
+        self.source_cluster_id = cluster_id
+
+    def _check_clusters(self) -> None:
+        """Raise FlowRefusedError when both sides are one cluster."""
+        if self.source_cluster_id and self.source_cluster_id == self._target.metadata.cluster_id:
+            raise FlowRefusedError(
+                f"source and target are one cluster, {self.source_cluster_id}: a flow keeps the "
+                "names of topics, so it would copy its own records; correct "
+                "source.bootstrap.servers or target.bootstrap.servers"
+            )
+
+    def _check_same(self, existing: dict[str, Topic]) -> None:
+        """Raise FlowRefusedError for a topic that was deleted or recreated while the flow runs."""
+        for name, known_id in self.topic_ids.items():
+            topic = existing.get(name)
+            if topic is None:
+                raise FlowRefusedError(
+                    f"topic {name} was deleted at the source: delete it at the target or leave it "
+                    "out of the flow, or create it again and delete it at the target"
+                )
+            if topic.topic_id != known_id:
+                raise FlowRefusedError(recreated_text(name, known_id, topic.topic_id))
+
+    async def _steps(self, chosen: dict[str, Topic], present: dict[str, Topic]) -> list[Step]:
+        """Return what the target's topics need. Raises FlowRefusedError."""
+        source_configs = await cluster_queries.topic_configs(self._source, chosen)
+        target_configs = await cluster_queries.topic_configs(self._target, present)
+        known = {name for name, _ in (*self._entries, *self.positions)}
+        foreign = [topic for name, topic in present.items() if name not in known]
+        pairs = [pair for topic in foreign for pair in topic.pairs]
+        ends = await cluster_queries.offsets(self._target, pairs, LATEST)
+        with_records = {name for (name, _), end in ends.items() if end > 0}
+        found: list[Step] = []
+        for name, topic in chosen.items():
+            target = None
+            if name in present:
+                configs = target_configs.get(name, {})
+                count = present[name].partitions
+                target = TopicView(name, count, configs, has_records=name in with_records)
+            view = TopicView(name, topic.partitions, source_configs.get(name, {}))
+            found += steps(view, target, self._rules, is_known=name in known)
+        return found
+
+    async def _apply(self, found: Iterable[Step]) -> None:
+        for step in found:
+            try:
+                await self._apply_one(step)
+            except KafkaError as error:
+                if error.code is not ErrorCode.INVALID_CONFIG:
+                    raise
+                raise FlowRefusedError(_refused_config(step, error)) from error
+
+    async def _apply_one(self, step: Step) -> None:
+        if isinstance(step, CreateStep):
+            logger.info(
+                "creating a topic flow=%s topic=%s partitions=%d",
+                self._settings.flow,
+                step.topic,
+                step.partitions,
+            )
+            await _create(self._target, step)
+        elif isinstance(step, GrowStep):
+            await cluster_queries.add_partitions(self._target, step.topic, step.partitions)
+        else:
+            await cluster_queries.alter_configs(self._target, step.topic, step.changes)
+
+    async def _take_up(self, chosen: Iterable[Topic]) -> None:
+        """Decide and commit the positions of partitions that are new here."""
+        new = [pair for topic in chosen for pair in topic.pairs if pair not in self.positions]
+        if not new:
+            return
+        found: dict[Partition, int] = {}
+        for view in await self._views(new):
+            start = start_of(view, self._on_trim, is_identical=self._settings.is_identical)
+            position = start.position
+            if self._settings.is_identical and position > view.target_end:
+                position = await self._moved_start(view, position)
+            found[view.topic, view.partition] = position
+            self.trimmed += start.trimmed
+        fresh = {
+            where: (at, self._metadata(where[0]))
+            for where, at in found.items()
+            if where not in self._entries
+        }
+        if fresh:
+            await self._group.commit(self._settings.group_id, fresh)
+        self.positions |= found
+
+    async def _moved_start(self, view: PartitionView, position: int) -> int:
+        """Have the target's log begin at the first batch of the source; return its offset.
+
+        The batch may begin before the log of the source does.
+        """
+        where = view.topic, view.partition
+        fetches = SourceFetches(self._source, where, read_committed=False)
+        data = b""
+        if view.source_end > position:
+            data = (await fetches.fetch(position)).data
+        begin = min(first_offset(data, position), position)
+        await cluster_queries.delete_records(self._target, {where: begin})
+        return begin
+
+    async def _views(self, pairs: list[Partition]) -> list[PartitionView]:
+        source_starts = await cluster_queries.offsets(self._source, pairs, EARLIEST)
+        source_ends = await cluster_queries.offsets(self._source, pairs, LATEST)
+        target_starts = await cluster_queries.offsets(self._target, pairs, EARLIEST)
+        target_ends = await cluster_queries.offsets(self._target, pairs, LATEST)
+        views: list[PartitionView] = []
+        for where in pairs:
+            committed, metadata = self._entries.get(where, (None, ""))
+            views.append(
+                PartitionView(
+                    *where,
+                    topic_id=self.topic_ids[where[0]],
+                    cluster_id=self.source_cluster_id,
+                    source_start=source_starts[where],
+                    source_end=source_ends[where],
+                    target_start=target_starts[where],
+                    target_end=target_ends[where],
+                    committed=committed,
+                    metadata=decode(metadata),
+                )
+            )
+        return views
+
+    def _metadata(self, topic: str) -> str:
+        now_ms = int(time.time() * 1000)
+        return OffsetMetadata(self.topic_ids.get(topic), self.source_cluster_id, now_ms).encode()
+
+
+async def _create(client: KafkaClient, step: CreateStep) -> None:
+    try:
+        await create_topic(client, step.topic, partitions=step.partitions, configs=step.configs)
+    except KafkaError as error:
+        if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
+            raise
+
+
+def _refused_config(step: Step, error: KafkaError) -> str:
+    """Return why the target refuses the properties of a topic, with a remedy."""
+    configs = step.configs if isinstance(step, CreateStep) else {}
+    changes = step.changes if isinstance(step, AlterStep) else {}
+    if MIRROR_SOURCE in {*configs, *changes} and MIRROR_SOURCE in str(error):
+        return (
+            "the target does not keep the offsets of the source, which only barnabas does "
+            f"({error}): set offsets=assigned, or choose barnabas as the target"
+        )
+    return (
+        f"the target refuses the properties of topic {step.topic}: {error}; name the property in "
+        "config.properties.exclude, or set sync.topic.configs.enabled=false"
+    )

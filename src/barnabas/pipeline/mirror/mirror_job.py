@@ -1,0 +1,174 @@
+"""The job of a flow: bounded Spark jobs over ranges of offsets, one after the other.
+
+A turn reads the ends of the source's partitions, divides what is new among tasks, and takes their
+figures in. Every few seconds it also makes topics, log starts and group offsets follow.
+"""
+
+import functools
+import time
+from typing import Final
+
+import attrs
+
+from barnabas.client import ClientError, ConnectionFailureError
+from barnabas.config import ConfigError
+from barnabas.pipeline.definitions.config_types import ConfigValueError
+from barnabas.pipeline.delivery.driver.group_offsets import GroupOffsetsError
+from barnabas.pipeline.delivery.driver.looped_job import LoopedJob
+from barnabas.pipeline.delivery.driver.spark_library import SparkSession
+from barnabas.pipeline.delivery.plan.job_plan import JobPlan, JobProgress, PartitionLag, RunningJob
+from barnabas.pipeline.delivery.plan.task_failures import JobStartError, refused
+from barnabas.pipeline.delivery.rows.task_figures import Figures
+from barnabas.pipeline.mirror import mirror_tasks
+from barnabas.pipeline.mirror.client_thread import ClientThread
+from barnabas.pipeline.mirror.flow_connector import FlowSettings, settings_of
+from barnabas.pipeline.mirror.flow_driver import FlowDriver, FlowTopics
+from barnabas.pipeline.mirror.flow_values import CopyFigures, FlowRange, Partition
+from barnabas.pipeline.mirror.range_planning import divided, ranges_to_copy
+from barnabas.pipeline.mirror.topic_following import FlowRefusedError
+from barnabas.protocol.errors import KafkaError
+
+_FOLLOW_EVERY_S: Final = 5.0
+_TRIGGER_MIN_S: Final = 0.05
+_RESTING_S: Final = 60.0
+_RESTING_TRIGGER_S: Final = 1.0
+_SHOWN_S: Final = 10.0
+_TASKS_PER_CORE: Final = 1
+
+
+def start(session: SparkSession, plan: JobPlan) -> RunningJob:
+    """Start the flow. Raises JobStartError."""
+    try:
+        settings = settings_of(plan)
+        clients = ClientThread(settings.source, settings.target)
+        clients.start()
+    except (ConfigError, ConfigValueError) as error:
+        raise refused(str(error)) from error
+    driver = FlowDriver(
+        settings, FlowTopics(plan.topics, plan.topics_pattern), plan.on_trim, *clients.clients
+    )
+    job = MirrorJob(session, plan, settings, clients, driver)
+    try:
+        job.follow()
+    except BaseException:
+        clients.close()
+        raise
+    job.start()
+    return job
+
+
+class MirrorJob(LoopedJob):
+    """A flow, turn by turn."""
+
+    def __init__(
+        self,
+        session: SparkSession,
+        plan: JobPlan,
+        settings: FlowSettings,
+        clients: ClientThread,
+        driver: FlowDriver,
+    ) -> None:
+        super().__init__(session, plan, JobProgress())
+        self._settings = settings
+        self._clients = clients
+        self._driver = driver
+        self._trigger_s = max(_TRIGGER_MIN_S, plan.trigger_ms / 1000)
+        self._tasks_max = self._context.defaultParallelism * _TASKS_PER_CORE
+        self._followed_s = self._busy_s = time.monotonic()
+
+    def follow(self) -> None:
+        """Make topics follow, and take up new partitions. Raises JobStartError."""
+        driver = self._driver
+        try:
+            self._clients.call(driver.follow)
+            self._clients.call(driver.follow_log_starts)
+        except FlowRefusedError as error:
+            raise refused(str(error)) from error
+        except (KafkaError, ClientError, GroupOffsetsError) as error:
+            raise _unanswered(error) from error
+        self._followed_s = time.monotonic()
+        self._progress = attrs.evolve(
+            self._progress, trimmed=max(self._progress.trimmed, driver.trimmed)
+        )
+
+    def _run(self) -> None:
+        try:
+            super()._run()
+        finally:
+            self._clients.close()
+
+    def _turn(self) -> float:
+        began_s = time.monotonic()
+        if began_s - self._followed_s > _FOLLOW_EVERY_S:
+            self.follow()
+        ends = self._ends()
+        ranges = ranges_to_copy(self._driver.positions, ends)
+        if self._stopping.is_set():  # while a cluster did not answer
+            return 0.0
+        if ranges:
+            self._report(ends)  # the target may take long
+            self._copy(ranges, began_s)
+        self._report(ends)
+        is_resting = time.monotonic() - self._busy_s > _RESTING_S
+        trigger_s = max(self._trigger_s, _RESTING_TRIGGER_S if is_resting else 0.0)
+        return max(0.0, began_s + trigger_s - time.monotonic())
+
+    def _ends(self) -> dict[Partition, int]:
+        """Return the ends of the source's partitions. Raises JobStartError."""
+        try:
+            return self._clients.call(self._driver.ends)
+        except (KafkaError, ClientError) as error:
+            raise _unanswered(error) from error
+
+    def _copy(self, ranges: list[FlowRange], began_s: float) -> None:
+        """Run a Spark job that copies ranges, and take its figures in."""
+        tasks = divided(ranges, self._tasks_max)
+        timeout_ms = self._plan.transaction_timeout_ms
+        plan = self._driver.task_plan(transaction_timeout_ms=timeout_ms)
+        run = functools.partial(mirror_tasks.copy_ranges, plan, tasks)
+        planned_s = time.monotonic()
+        results: list[CopyFigures] = (
+            self._context.parallelize(range(len(tasks)), len(tasks)).mapPartitions(run).collect()
+        )
+        self._busy_s = time.monotonic()
+        for result in results:
+            self._driver.positions[result.where] = result.position
+        phases_ms = {
+            "latestOffset": int((planned_s - began_s) * 1000),
+            "addBatch": int((self._busy_s - planned_s) * 1000),
+            "triggerExecution": int((self._busy_s - began_s) * 1000),
+        }
+        self._add([_figures(each) for each in results], self._busy_s - began_s, phases_ms)
+
+    def _report(self, ends: dict[Partition, int]) -> None:
+        """Note the distance from the ends; an idle flow has no rate."""
+        lag = [
+            PartitionLag(*where, position, max(position, ends.get(where, position)))
+            for where, position in self._driver.positions.items()
+        ]
+        self._progress = attrs.evolve(self._progress, lag=tuple(lag))
+        if time.monotonic() - self._busy_s > _SHOWN_S:
+            self._progress = attrs.evolve(self._progress, records_per_second=0.0, lag_s=0.0)
+
+
+def _figures(done: CopyFigures) -> Figures:
+    return Figures(
+        records=done.records,
+        written=done.records,
+        transactions=done.transactions,
+        skipped=done.skipped,
+        trimmed=done.trimmed,
+        oldest_ms=done.newest_ms,
+    )
+
+
+def _unanswered(error: Exception) -> JobStartError:
+    """Return the failure of a flow whose clusters do not answer as it needs."""
+    is_permanent = isinstance(error, KafkaError) and not error.code.retriable
+    if isinstance(error, ClientError):
+        is_permanent = isinstance(error, ConnectionFailureError) and not error.retriable
+    name = f" ({error.code.name})" if isinstance(error, KafkaError) else ""
+    return refused(
+        f"a cluster of the flow refuses a request or does not answer: {error}{name}",
+        is_permanent=is_permanent,
+    )
