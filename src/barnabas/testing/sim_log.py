@@ -107,8 +107,27 @@ class SimLog:
         except CorruptBatch as error:
             raise KafkaError(ErrorCode.CORRUPT_MESSAGE, str(error)) from error
 
+    def append_as_mirror(
+        self, records: bytearray | memoryview, *, leader_epoch: int, now_ms: int
+    ) -> AppendInfo:
+        """Append batches of another cluster's log with their offsets, as its mirror's leader."""
+        del now_ms
+        batches = list(iter_batches(records))
+        end = self.log_end_offset
+        new = [each for each in batches if each[1].last_offset >= end]
+        for _, header in new:
+            if not header.base_offset - header.partition_leader_epoch <= end <= header.base_offset:
+                raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"the log ends at {end}")
+            end = header.next_offset
+        for position, header in new:
+            assign_offset(records, position, header.base_offset, leader_epoch)
+            placed = header._replace(partition_leader_epoch=leader_epoch)
+            self._append(placed, bytes(records[position : position + header.size]))
+        first, last = batches[0][1], batches[-1][1]
+        return AppendInfo(first.base_offset, last.last_offset, duplicate=not new)
+
     def _append(self, header: BatchHeader, data: bytes) -> None:
-        self.start_leader_epoch(header.partition_leader_epoch, header.base_offset)
+        self.start_leader_epoch(header.partition_leader_epoch, self.log_end_offset)
         self._written_epochs = self.epochs
         self.batches.append((header, data))
         self.log_end_offset = header.next_offset

@@ -61,6 +61,12 @@ class LogLike(Protocol):
         """Append the complete batches up to `leader_epoch` as the leader has them."""
         ...
 
+    def append_as_mirror(
+        self, records: bytearray | memoryview, *, leader_epoch: int, now_ms: int
+    ) -> AppendInfo:
+        """Append batches of another cluster's log with their offsets, as its mirror's leader."""
+        ...
+
     def advance_high_watermark(self, offset: int) -> None:
         """All in-sync replicas have the records below `offset`."""
         ...
