@@ -36,9 +36,9 @@ def conflicts(
         other_kind = _kind(registry, its)
         if other == name or other_kind is None or other_kind.is_source:
             continue
-        if other_kind not in (JobKind.VIEW, JobKind.MIRROR) and group_of(name, kind, config) == group_of(
-            other, other_kind, its
-        ):
+        if other_kind not in (JobKind.VIEW, JobKind.MIRROR) and group_of(
+            name, kind, config
+        ) == group_of(other, other_kind, its):
             yield from _shared_topics(name, config, other, its)
         yield from _same_file(registry, config, other, its)
 

@@ -1,7 +1,7 @@
 """A flow keeps topics of one cluster equal in another: it copies whole batches, exactly once.
 
 What lives here: the connector `barnabas.MirrorConnector`, its job, and what its tasks do. What may
-not: decoding of records where the header of a batch is enough, and knowledge of the broker's inside.
+not: decoding of records where the header of a batch is enough; knowledge of the broker's inside.
 
 A flow is a loop of bounded Spark jobs whose rows are ranges of offsets. The driver reads the ends
 of the source's partitions and divides the ranges among tasks; each task copies its ranges through
@@ -11,8 +11,11 @@ topic (`barnabas.mirror.source`).
 
     flow_connector      the connector's properties, and the settings that they make
     mirror_job          the loop: plan, run a Spark job, note the figures, follow the topics
-    flow_clusters       the driver's requests to both clusters
+    client_thread       the thread of the driver's clients
+    flow_driver         positions, and the requests that they need
+    cluster_queries     requests of the driver to one cluster
     topic_following     topics of the target that are missing or differ: a decision
+    flow_starts         the first offset to copy of each partition, or a refusal: a decision
     group_following     offsets of groups that the target shall have: a decision
     range_planning      ranges, and their tasks: a decision
     mirror_tasks        what Spark calls

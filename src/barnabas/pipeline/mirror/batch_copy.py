@@ -5,9 +5,10 @@ of its range, which it never crosses: the caller ends ranges where batches end.
 
 With identical offsets every batch goes as it is, control batches and those of aborted transactions
 included (`IdenticalCopy`). Otherwise both are left out, and a batch gets the identity of the flow's
-transactional producer in its header (`TransactionalCopy`). Its records are decoded only where the header alone cannot make a batch that
-a leader accepts from a producer: after compaction has removed records, when the batch begins before
-the range, and when the timestamps are those of the source's leader.
+transactional producer in its header (`TransactionalCopy`). Its records are decoded only where the
+header alone cannot make a batch that a leader accepts from a producer: after compaction has removed
+records, when the batch begins before the range, and when its timestamps are those of the source's
+leader.
 """
 
 import abc

@@ -25,12 +25,14 @@ from barnabas.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
+from barnabas.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 from barnabas.protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
 from barnabas.protocol.messages.metadata import MetadataRequest, MetadataResponse
 
 _LANE: Final = "mirror plan"
 _READ_COMMITTED: Final = 1
 _NO_EPOCH: Final = -1
+_CONSUMER: Final = "consumer"
 _DYNAMIC_TOPIC: Final = 1
 _SET: Final = 0
 _DELETE: Final = 1
@@ -87,7 +89,8 @@ async def offsets(
     wanted, found = set(pairs), dict[Partition, int]()
     last: Exception | None = None
     for failures in range(_ATTEMPTS):
-        await client.back_off("listing offsets", failures, last)
+        if failures:
+            await client.back_off("listing offsets", failures, last)
         by_leader: defaultdict[int, list[Partition]] = defaultdict(list)
         try:
             for where in wanted - found.keys():
@@ -146,6 +149,18 @@ async def _list(
             raise_for(each.error_code, f"{topic.name}-{each.partition_index}")
             found[topic.name, each.partition_index] = each.offset
     return found
+
+
+async def groups(client: KafkaClient) -> list[str]:
+    """Return the names of all groups with offsets of consumers. Raises KafkaError, ClientError."""
+    found: set[str] = set()
+    for address in list(client.metadata.brokers.values()):
+        connection = await client.pool.connection(address, _LANE)
+        response = await connection.ask(ListGroupsRequest(), ListGroupsResponse)
+        raise_for(response.error_code, "listing groups")
+        kinds = ("", _CONSUMER)
+        found |= {each.group_id for each in response.groups if each.protocol_type in kinds}
+    return sorted(found)
 
 
 async def topic_configs(client: KafkaClient, names: Collection[str]) -> dict[str, dict[str, str]]:

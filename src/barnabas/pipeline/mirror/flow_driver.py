@@ -13,7 +13,7 @@ import attrs
 
 from barnabas.client import KafkaClient
 from barnabas.client.admin_calls import EARLIEST, LATEST, create_topic
-from barnabas.pipeline.delivery.driver.group_offsets import GroupOffsets
+from barnabas.pipeline.delivery.driver.group_offsets import GroupOffsets, GroupOffsetsError
 from barnabas.pipeline.delivery.plan.job_plan import OnTrim
 from barnabas.pipeline.delivery.plan.offset_metadata import OffsetMetadata, decode
 from barnabas.pipeline.mirror import cluster_queries
@@ -21,6 +21,7 @@ from barnabas.pipeline.mirror.cluster_queries import Topic
 from barnabas.pipeline.mirror.flow_connector import FlowSettings
 from barnabas.pipeline.mirror.flow_starts import PartitionView, recreated_text, start_of
 from barnabas.pipeline.mirror.flow_values import FlowPlan, Partition
+from barnabas.pipeline.mirror.group_following import is_followed, offsets_to_write
 from barnabas.pipeline.mirror.source_fetches import SourceFetches, first_offset
 from barnabas.pipeline.mirror.topic_following import (
     MIRROR_SOURCE,
@@ -120,6 +121,38 @@ class FlowDriver:
             where: start for where, start in starts.items() if own[where] < start <= ends[where]
         }
         await cluster_queries.delete_records(self._target, late)
+
+    async def follow_groups(self) -> None:
+        """Copy the offsets of groups, as numbers, where the target's group has no members.
+
+        Raises KafkaError, ClientError, GroupOffsetsError.
+        """
+        settings = self._settings
+        if not (settings.is_identical and settings.copies_groups and self.positions):
+            return
+        names = [
+            name
+            for name in await cluster_queries.groups(self._source)
+            if is_followed(name, settings.groups, settings.groups_exclude)
+        ]
+        source_group = GroupOffsets(self._source)
+        ends: dict[Partition, int] | None = None
+        for name in names:
+            entries = await source_group.entries(name)
+            if not any(where in self.positions for where in entries):
+                continue
+            if ends is None:
+                ends = await cluster_queries.offsets(self._target, self.positions, LATEST)
+            present = await self._group.entries(name)
+            if changed := offsets_to_write(entries, present, ends):
+                await self._write_group(name, changed)
+
+    async def _write_group(self, name: str, changed: dict[Partition, tuple[int, str]]) -> None:
+        """Write offsets; a group with members refuses them, and keeps its own."""
+        try:
+            await self._group.commit(name, changed)
+        except GroupOffsetsError as error:
+            logger.debug("group offsets were not copied group=%s error=%s", name, error)
 
     async def commit_positions(self) -> None:
         """Commit the positions of a flow with identical offsets, for tools that show the lag."""

@@ -1,4 +1,4 @@
-"""The values of a flow that its tasks use, and what they return: plain values for Spark to pickle."""
+"""The values of a flow that its tasks use, and what they return: plain, for Spark to pickle."""
 
 from collections.abc import Mapping
 from typing import Final, TypeAlias

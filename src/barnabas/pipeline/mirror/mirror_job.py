@@ -82,6 +82,7 @@ class MirrorJob(LoopedJob):
         try:
             self._clients.call(driver.follow)
             self._clients.call(driver.follow_log_starts)
+            self._clients.call(driver.follow_groups)
         except FlowRefusedError as error:
             raise refused(str(error)) from error
         except (KafkaError, ClientError, GroupOffsetsError) as error:

@@ -1,4 +1,4 @@
-"""The code of Spark's tasks: the ranges of a task are copied at the same time, on shared connections."""
+"""The code of Spark's tasks: a task copies its ranges at the same time, on shared connections."""
 
 from collections.abc import Iterator, Sequence
 from typing import Final

@@ -132,8 +132,8 @@ def _check_mirror(target: TopicView, rules: FollowingRules, *, is_known: bool) -
         )
     if other is None and rules.is_identical and not is_known and target.has_records:
         raise FlowRefusedError(
-            f"topic {target.name} has records at the target and is no mirror, so it cannot have the "
-            "offsets of the source: delete it and let the flow create it, or set "
+            f"topic {target.name} has records at the target and is no mirror, so it cannot have "
+            "the offsets of the source: delete it and let the flow create it, or set "
             "offsets=assigned with an empty topic"
         )
     if other is None and rules.is_identical and is_known:

@@ -1,0 +1,241 @@
+"""Flows between clusters: what is at the target equals what is at the source."""
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic
+
+from barnabas.pipeline.delivery.plan.job_plan import JobKind, JobPlan
+from compat_tests import jars
+from compat_tests import spark as setup
+from compat_tests.pipeline.conftest import WAIT_S, eventually
+from compat_tests.servers import KINDS, BarnabasProcess, ServerProcess
+
+pytestmark = [setup.needed, pytest.mark.timeout(300)]
+
+FAST_CLEANER = {"log.cleaner.backoff.ms": "100"}
+NOW_MS = int(time.time() * 1000)
+COMPACTED = {
+    "cleanup.policy": "compact",
+    "segment.ms": "100",
+    "min.cleanable.dirty.ratio": "0.01",
+}
+
+
+@pytest.fixture(scope="module", params=["barnabas", "kafka"])
+def source(request: pytest.FixtureRequest) -> Iterator[ServerProcess]:
+    if request.param == "kafka" and (reason := jars.missing()):
+        pytest.skip(reason)
+    process = KINDS[request.param](FAST_CLEANER)
+    try:
+        process.start()
+        yield process
+    finally:
+        process.close()
+
+
+@pytest.fixture(scope="module")
+def target() -> Iterator[ServerProcess]:
+    process = BarnabasProcess()
+    try:
+        process.start()
+        yield process
+    finally:
+        process.close()
+
+
+@pytest.fixture
+def start(
+    engine: Any, source: ServerProcess, target: ServerProcess
+) -> Iterator[Callable[..., Any]]:
+    started: list[Any] = []
+
+    def run(flow: str, *topics: str, **properties: str) -> Any:
+        plan = JobPlan(
+            flow,
+            1,
+            JobKind.MIRROR,
+            target.bootstrap,
+            group_id=f"mirror-{flow}",
+            transactional_id=f"mirror-{flow}",
+            topics=topics,
+            properties={
+                "name": flow,
+                "source.bootstrap.servers": source.bootstrap,
+                **properties,
+            },
+        )
+        started.append(engine.start_job(plan))
+        return started[-1]
+
+    yield run
+    for job in started:
+        job.stop(10)
+
+
+def create(server: ServerProcess, topic: str, partitions: int, **configs: str) -> None:
+    named = {name.replace("_", "."): value for name, value in configs.items()}
+    admin = AdminClient({"bootstrap.servers": server.bootstrap})
+    admin.create_topics([NewTopic(topic, partitions, 1, config=named)])[topic].result(30)
+
+
+def fill(server: ServerProcess, topic: str, count: int, partitions: int) -> None:
+    """Write records with keys, headers and times; every third transaction is aborted."""
+    producer = Producer(
+        {
+            "bootstrap.servers": server.bootstrap,
+            "transactional.id": f"fill-{topic}",
+            "compression.type": "lz4",
+        }
+    )
+    producer.init_transactions(30)
+    for batch in range(0, count, 10):
+        producer.begin_transaction()
+        for number in range(batch, batch + 10):
+            producer.produce(
+                topic,
+                None if number % 7 == 0 else b"value %d" % number,
+                b"key %d" % (number % 50),
+                number % partitions,
+                timestamp=NOW_MS - 100_000 + number,
+                headers=[("number", b"%d" % number), ("none", None)],
+            )
+        if batch % 30 == 20:
+            producer.flush(30)
+            producer.abort_transaction(30)
+        else:
+            producer.commit_transaction(30)
+
+
+def contents(server: ServerProcess, topic: str, partitions: int) -> list[list[Any]]:
+    """Return what read_committed shows of each partition, without the offsets."""
+    return [[each[1:] for each in records(server, topic, number)] for number in range(partitions)]
+
+
+def records(server: ServerProcess, topic: str, partition: int) -> list[Any]:
+    """Return offset, key, value, headers and time of the committed records of a partition."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": server.bootstrap,
+            "group.id": "unused",
+            "enable.auto.commit": False,
+            "isolation.level": "read_committed",
+            "enable.partition.eof": True,
+            "auto.offset.reset": "earliest",
+        }
+    )
+    consumer.assign([TopicPartition(topic, partition, 0)])
+    found: list[Any] = []
+    deadline = time.monotonic() + WAIT_S
+    while True:
+        message = consumer.poll(1)
+        assert time.monotonic() < deadline, f"{topic}-{partition} has no end"
+        if message is None:
+            continue
+        if message.error() is not None:
+            consumer.close()
+            return found
+        found.append(
+            (
+                message.offset(),
+                message.key(),
+                message.value(),
+                message.headers(),
+                message.timestamp(),
+            )
+        )
+
+
+def consumer(server: ServerProcess, group: str) -> Consumer:
+    return Consumer({"bootstrap.servers": server.bootstrap, "group.id": group})
+
+
+def commit(server: ServerProcess, group: str, position: TopicPartition) -> None:
+    client = consumer(server, group)
+    client.commit(offsets=[position], asynchronous=False)
+    client.close()
+
+
+def committed(server: ServerProcess, group: str, topic: str) -> tuple[int, str | None]:
+    client = consumer(server, group)
+    [found] = client.committed([TopicPartition(topic, 0)], 30)
+    client.close()
+    return found.offset, found.metadata
+
+
+def ends(server: ServerProcess, topic: str, partition: int) -> tuple[int, int]:
+    """Return the log start offset and the end of a partition."""
+    client = consumer(server, "unused")
+    found = client.get_watermark_offsets(TopicPartition(topic, partition), 30)
+    client.close()
+    return found
+
+
+def configs(server: ServerProcess, topic: str) -> dict[str, str]:
+    admin = AdminClient({"bootstrap.servers": server.bootstrap})
+    resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
+    found = admin.describe_configs([resource])[resource].result(30)
+    return {name: entry.value for name, entry in found.items()}
+
+
+def is_caught_up(job: Any) -> bool:
+    lag = job.progress().lag
+    return bool(lag) and all(each.lag == 0 for each in lag)
+
+
+def compact(server: ServerProcess, topic: str, count: int) -> None:
+    """Return when the log has fewer records than were written."""
+    producer = Producer({"bootstrap.servers": server.bootstrap})
+
+    def is_compacted() -> bool:
+        # A new segment makes the one before a part of what the cleaner reads.
+        producer.produce(topic, b"last", b"last", 0)
+        producer.flush(30)
+        return len(records(server, topic, 0)) < count
+
+    eventually(is_compacted)
+
+
+def prepared(source: ServerProcess, unique: Callable[[str], str]) -> tuple[str, str]:
+    """Create topics with committed and aborted transactions, one of them compacted."""
+    plain, compacted = unique("plain"), unique("compacted")
+    create(source, plain, 2, max_message_bytes="2000000")
+    create(source, compacted, 1, **{name.replace(".", "_"): v for name, v in COMPACTED.items()})
+    fill(source, plain, 300, 2)
+    fill(source, compacted, 300, 1)
+    compact(source, compacted, 150)
+    return plain, compacted
+
+
+def test_committed_records_are_equal_at_a_target_that_assigns_offsets(
+    source, target, start, unique
+) -> None:
+    plain, compacted = prepared(source, unique)
+    job = start(unique("flow"), plain, compacted, offsets="assigned")
+    eventually(lambda: is_caught_up(job), job)
+    fill(source, plain, 60, 2)  # the running flow continues
+    expected = contents(source, plain, 2)
+    eventually(lambda: contents(target, plain, 2) == expected, job)
+    assert sum(map(len, expected)) == 240
+    expected = contents(source, compacted, 1)
+    eventually(lambda: contents(target, compacted, 1) == expected, job)
+
+
+def test_offsets_groups_and_properties_are_equal_at_a_mirror(source, target, start, unique) -> None:
+    plain, compacted = prepared(source, unique)
+    group = unique("group")
+    commit(source, group, TopicPartition(plain, 0, 17, metadata="noted"))
+    job = start(unique("flow"), plain, compacted)
+    fill(source, plain, 60, 2)
+    for topic, partitions in ((plain, 2), (compacted, 1)):
+        for number in range(partitions):
+            expected = records(source, topic, number)
+            eventually(lambda: records(target, topic, number) == expected, job)  # noqa: B023
+            assert ends(target, topic, number) == ends(source, topic, number)
+    eventually(lambda: committed(target, group, plain) == (17, "noted"), job)
+    commit(source, group, TopicPartition(plain, 0, 40))
+    eventually(lambda: committed(target, group, plain)[0] == 40, job)
+    assert configs(target, plain)["max.message.bytes"] == "2000000"

@@ -1,0 +1,34 @@
+"""Offsets of groups that the target shall have: a decision, without input or output."""
+
+import re
+from collections.abc import Mapping, Sequence
+
+from barnabas.pipeline.mirror.flow_values import Partition
+
+Entries = Mapping[Partition, tuple[int, str]]
+
+
+def is_followed(group: str, patterns: Sequence[str], excluded: Sequence[str]) -> bool:
+    """True when the offsets of a group are copied."""
+    return any(re.fullmatch(each, group) for each in patterns) and not any(
+        re.fullmatch(each, group) for each in excluded
+    )
+
+
+def offsets_to_write(
+    source: Entries, target: Entries, ends: Mapping[Partition, int]
+) -> dict[Partition, tuple[int, str]]:
+    """Return the offsets of a group that the target lacks; `ends` are those of its logs.
+
+    An offset never goes backwards, and never beyond what the target holds: a consumer would be
+    told there that the offset is out of range.
+    """
+    found: dict[Partition, tuple[int, str]] = {}
+    for where, (offset, metadata) in source.items():
+        if where not in ends:
+            continue
+        wanted = min(offset, ends[where])
+        present = target.get(where, (-1, ""))[0]
+        if wanted > present:
+            found[where] = wanted, metadata
+    return found
