@@ -24,6 +24,7 @@ COMMANDS = {
     "registry": "barnabas.cli.registry_command:registry",
     "pipelines": "barnabas.cli.pipelines_command:pipelines",
     "job": "barnabas.cli.job_command:job",
+    "mirror": "barnabas.cli.mirror_command:mirror",
     "schema": "barnabas.cli.schema_command:schema",
     "topic": "barnabas.cli.topic_command:topic",
     "produce": "barnabas.cli.produce_command:produce",

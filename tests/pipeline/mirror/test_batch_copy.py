@@ -99,7 +99,8 @@ class SimulatedLog:
             header = header_of(batch)
             data = unpack_records(batch, 0, header)
             kept = [each for each in locate_records(data, header) if each.offset in keep]
-            if header.is_control or len(kept) == header.record_count:
+            is_whole = len(kept) == header.record_count
+            if header.is_control or (is_whole and (horizon_ms is None or not kept)):
                 found.append(batch)
             elif kept:
                 found.append(with_records(batch, header, data, kept, horizon_ms))

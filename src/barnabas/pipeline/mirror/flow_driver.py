@@ -79,11 +79,34 @@ class FlowDriver:
         self.source_cluster_id = ""
         self._entries: dict[Partition, tuple[int, str]] = {}
 
+    @classmethod
+    def of(
+        cls, settings: FlowSettings, wanted: FlowTopics, source: KafkaClient, target: KafkaClient
+    ) -> "FlowDriver":
+        """Return a driver that only looks: it takes no partition up."""
+        return cls(settings, wanted, OnTrim.FAIL, source, target)
+
     async def follow(self) -> None:
         """Make the target's topics follow, and take up new partitions.
 
         Raises FlowRefusedError, KafkaError, ClientError, GroupOffsetsError.
         """
+        chosen, present = await self._chosen()
+        await self._apply(await self._steps(chosen, present))
+        self.topic_ids |= {topic.name: topic.topic_id for topic in chosen.values()}
+        await self._take_up(chosen.values())
+
+    async def check(self) -> tuple[dict[str, Topic], dict[str, Topic]]:
+        """Return the topics of the source, and those of them that the target has.
+
+        Raises FlowRefusedError where `follow` would, except for positions.
+        """
+        chosen, present = await self._chosen()
+        await self._steps(chosen, present)
+        return chosen, present
+
+    async def _chosen(self) -> tuple[dict[str, Topic], dict[str, Topic]]:
+        """Return the topics of the flow at both sides. Raises FlowRefusedError."""
         existing = await cluster_queries.topics(self._source)
         self._check_clusters_known()
         names = selected(
@@ -97,9 +120,7 @@ class FlowDriver:
         self._check_clusters()
         if not self.positions:
             self._entries = await self._group.entries(self._settings.group_id)
-        await self._apply(await self._steps(chosen, present))
-        self.topic_ids |= {topic.name: topic.topic_id for topic in chosen.values()}
-        await self._take_up(chosen.values())
+        return chosen, present
 
     async def ends(self) -> dict[Partition, int]:
         """Return the ends of the source's partitions, as far as the flow copies."""

@@ -1,0 +1,82 @@
+"""What `barnabas mirror` asks the clusters of a flow for, with failures in one line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from barnabas.cli.client_options import UNREACHABLE
+from barnabas.cli.command_errors import CliError
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
+
+    from barnabas.pipeline.mirror.flow_preview import TopicPreview
+
+T = TypeVar("T")
+
+
+def previewed(config: Mapping[str, str]) -> Sequence[TopicPreview]:
+    """Return what a flow with this configuration would copy. Raises CliError."""
+    from barnabas.client import open_client
+    from barnabas.pipeline.definitions.config_types import ConfigValueError
+    from barnabas.pipeline.mirror.flow_connector import flow_settings
+    from barnabas.pipeline.mirror.flow_driver import FlowTopics
+    from barnabas.pipeline.mirror.flow_preview import preview
+    from barnabas.pipeline.mirror.topic_following import FlowRefusedError
+
+    async def ask() -> Sequence[TopicPreview]:
+        wanted = FlowTopics((), config["topics.regex"])
+        async with open_client(settings.source) as source, open_client(settings.target) as target:
+            return await preview(settings, wanted, source, target)
+
+    try:
+        settings = flow_settings(config, {})
+        return _run(ask)
+    except (ConfigValueError, FlowRefusedError) as error:
+        raise CliError(str(error)) from None
+
+
+def promoted(flow: str, target: str, topics: Sequence[str], file: str | None) -> Sequence[str]:
+    """Promote the mirrors of a flow, or those named; return their names. Raises CliError."""
+    from barnabas.client import open_client
+    from barnabas.client.client_config import ClientConfig
+    from barnabas.config import ConfigError
+    from barnabas.pipeline.mirror.flow_preview import mirror_topics, promote
+
+    async def ask() -> Sequence[str]:
+        async with open_client(settings) as client:
+            found = await mirror_topics(client, flow)
+            missing = [name for name in topics if name not in found]
+            if missing or not found:
+                what = f"topic {missing[0]} is no mirror" if missing else "there is no mirror"
+                raise CliError(
+                    f"{what} of flow {flow} at {target}; see barnabas config describe topic"
+                )
+            chosen = list(topics) or found
+            for name in chosen:
+                await promote(client, name)
+            return chosen
+
+    try:
+        path = None if file is None else Path(file)
+        settings = ClientConfig.load(path, {"bootstrap.servers": target})
+    except ConfigError as error:
+        raise CliError(error.message) from None
+    return _run(ask)
+
+
+def _run(ask: Callable[[], Awaitable[T]]) -> T:
+    """Run a call. Raises CliError for a cluster that refuses, or does not answer."""
+    import trio
+
+    from barnabas.client import ClientError
+    from barnabas.pipeline.delivery.driver.group_offsets import GroupOffsetsError
+    from barnabas.protocol.errors import KafkaError
+
+    try:
+        return trio.run(ask)
+    except KafkaError as error:
+        raise CliError(f"a cluster refuses a request: {error} ({error.code.name})") from None
+    except (ClientError, GroupOffsetsError) as error:
+        raise CliError(f"a cluster does not answer: {error}", UNREACHABLE) from None

@@ -1,0 +1,99 @@
+"""What a flow would do: topics, partitions, records and bytes, without changing anything."""
+
+import contextlib
+from collections import defaultdict
+from collections.abc import Collection
+from typing import Final
+
+import attrs
+
+from barnabas.client import ClientError, KafkaClient
+from barnabas.client.admin_calls import EARLIEST, LATEST
+from barnabas.client.failures import raise_for
+from barnabas.pipeline.mirror import cluster_queries
+from barnabas.pipeline.mirror.cluster_queries import Topic
+from barnabas.pipeline.mirror.flow_connector import FlowSettings
+from barnabas.pipeline.mirror.flow_driver import FlowDriver, FlowTopics
+from barnabas.pipeline.mirror.flow_values import Partition
+from barnabas.pipeline.mirror.topic_following import MIRROR_SOURCE
+from barnabas.protocol.errors import KafkaError
+from barnabas.protocol.messages.describe_log_dirs import (
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
+)
+
+_LANE: Final = "mirror plan"
+
+
+@attrs.frozen
+class TopicPreview:
+    """One topic of a flow."""
+
+    topic: str
+    partitions: int
+    offsets: int
+    """Offsets that the source holds; records, and markers of transactions."""
+    bytes: int | None
+    """The size of one replica at the source; None when the source does not say."""
+    is_new: bool
+    """True when the flow creates the topic at the target."""
+
+
+async def preview(
+    settings: FlowSettings, wanted: FlowTopics, source: KafkaClient, target: KafkaClient
+) -> list[TopicPreview]:
+    """Return what a flow would copy. Raises FlowRefusedError, KafkaError, ClientError."""
+    driver = FlowDriver.of(settings, wanted, source, target)
+    chosen, present = await driver.check()
+    pairs = [pair for topic in chosen.values() for pair in topic.pairs]
+    starts = await cluster_queries.offsets(source, pairs, EARLIEST)
+    ends = await cluster_queries.offsets(source, pairs, LATEST)
+    sizes: dict[Partition, int] | None = None
+    with contextlib.suppress(KafkaError, ClientError):  # Describe on the cluster may be missing
+        sizes = await _sizes(source, chosen.values())
+    return [
+        TopicPreview(
+            name,
+            topic.partitions,
+            sum(ends[pair] - starts[pair] for pair in topic.pairs),
+            None if sizes is None else sum(sizes.get(pair, 0) for pair in topic.pairs),
+            name not in present,
+        )
+        for name, topic in chosen.items()
+    ]
+
+
+async def _sizes(client: KafkaClient, topics: Collection[Topic]) -> dict[Partition, int]:
+    """Return the size of the largest replica of each partition."""
+    wanted = [
+        DescribeLogDirsRequest.DescribableLogDirTopic(
+            topic=topic.name, partitions=list(range(topic.partitions))
+        )
+        for topic in topics
+    ]
+    found: defaultdict[Partition, int] = defaultdict(int)
+    for address in list(client.metadata.brokers.values()):
+        connection = await client.pool.connection(address, _LANE)
+        response = await connection.ask(
+            DescribeLogDirsRequest(topics=wanted), DescribeLogDirsResponse
+        )
+        raise_for(response.error_code, "describing log directories")
+        for directory in response.results:
+            for topic in directory.topics:
+                for each in topic.partitions:
+                    where = topic.name, each.partition_index
+                    found[where] = max(found[where], each.partition_size)
+    return found
+
+
+async def mirror_topics(client: KafkaClient, flow: str) -> list[str]:
+    """Return the topics of a cluster that are mirrors of a flow. Raises KafkaError, ClientError."""
+    existing = await cluster_queries.topics(client)
+    names = [topic.name for topic in existing.values() if not topic.is_internal]
+    configs = await cluster_queries.topic_configs(client, names)
+    return sorted(name for name in names if configs.get(name, {}).get(MIRROR_SOURCE) == flow)
+
+
+async def promote(client: KafkaClient, topic: str) -> None:
+    """Make a mirror an ordinary topic. Raises KafkaError, ClientError."""
+    await cluster_queries.alter_configs(client, topic, {MIRROR_SOURCE: None})
