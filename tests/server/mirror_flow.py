@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from barnabas.config.mirroring import SOURCE
+from barnabas.config.mirror_topics import SOURCE
 from barnabas.protocol.messages.create_topics import CreateTopicsRequest
 from barnabas.protocol.messages.delete_records import DeleteRecordsRequest
 from barnabas.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
@@ -13,7 +13,7 @@ from barnabas.testing.mirrored import as_sent
 from compat_tests.wire import CLIENT_ID, call
 
 FLOW = CLIENT_ID
-"""The name of the flow: without an authorizer, it is the client id that tells it."""
+"""The name of the flow: without an authorizer, its client id."""
 
 SET, DELETE = 0, 1
 TOPIC = 2
@@ -38,9 +38,7 @@ def create_mirror(
     return call(bootstrap, request, 7).topics[0].error_code
 
 
-def produce(
-    bootstrap: str, records: bytes | bytearray, topic: str = "m", **fields: Any
-) -> Any:
+def produce(bootstrap: str, records: bytes | bytearray, topic: str = "m", **fields: Any) -> Any:
     """Send a Produce with acks=all; return the partition's answer."""
     data = ProduceRequest.PartitionProduceData(index=0, records=records)
     request = ProduceRequest(

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
-from barnabas.config.mirroring import PROMOTED, SOURCE
+from barnabas.config.mirror_topics import PROMOTED, SOURCE
 from barnabas.protocol.batches.batch_header import iter_batches
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
@@ -177,7 +177,7 @@ def values_of(node: Node) -> list[bytes]:
 
 
 def test_replacing_configuration_keeps_what_the_controller_wrote(node: Node) -> None:
-    """AlterConfigs removes what it does not name: it promotes a mirror, and no more."""
+    """AlterConfigs removes what it does not name: it promotes a mirror, and keeps the epochs."""
     assert flow.alter(node.bootstrap, SOURCE, "") == (0, None)
     config = AlterConfigsRequest.AlterableConfig(name="retention.ms", value="5")
     resource = AlterConfigsRequest.AlterConfigsResource(

@@ -45,7 +45,7 @@ def all_batches(log: PartitionLog) -> list[bytes]:
     return found
 
 
-def test_batches_keep_all_but_their_leader_epoch(log) -> None:
+def test_batches_keep_everything_except_their_leader_epoch(log) -> None:
     source = [
         placed(batch(b"a", b"b", timestamps=[5, 7]), 10),
         placed(batch(b"c", producer=(77, 4, 9), transactional=True), 12),
@@ -253,7 +253,7 @@ def test_promotion_aborts_open_transactions_and_forgets_producers(log, restarts)
 
 
 def test_follower_ends_the_mirror_at_the_same_offset(log, tmp_path: Path) -> None:
-    """It knows of the promotion before it has all of the mirror."""
+    """The promotion reaches it before the rest of the mirror does."""
     follower = new_log(open_volume(tmp_path / "follower"), LogConfig())
     follower.expect_promotion(9)
     mirrored(log)
