@@ -3,6 +3,8 @@
 from collections.abc import Iterable
 
 from barnabas.protocol.batches.batch_header import assign_offset, iter_batches, read_header
+from barnabas.protocol.batches.batch_layout import CHECKED_AT, HEADER, HEADER_SIZE, LOG_OVERHEAD
+from barnabas.protocol.batches.crc import crc32c
 
 
 def split(data: bytes) -> list[bytes]:
@@ -33,3 +35,13 @@ def as_sent(batches: Iterable[bytes], position: int) -> bytearray:
 def without_epochs(batches: Iterable[bytes]) -> list[bytes]:
     """Return the batches with leader epoch 0, so that source and mirror are compared."""
     return [placed(each, read_header(each).base_offset) for each in batches]
+
+
+def emptied(batch: bytes) -> bytes:
+    """Return a batch as compaction leaves it when all its records are gone: its header."""
+    header = read_header(batch)
+    data = bytearray(batch[:HEADER_SIZE])
+    emptied = header._replace(batch_length=HEADER_SIZE - LOG_OVERHEAD, record_count=0)
+    HEADER.pack_into(data, 0, *emptied)
+    HEADER.pack_into(data, 0, *emptied._replace(crc=crc32c(memoryview(data)[CHECKED_AT:])))
+    return bytes(data)
