@@ -300,7 +300,7 @@ def mirrored_topic(seed: int) -> Simulation:
     """
     chance = random.Random(f"mirrored topic {seed}")
     options = replicated(
-        20, partitions=1, producers=0, mirror_pause_ms=10, operator_pause_ms=0, is_unclean=False
+        20, partitions=1, producers=0, mirror_pause_ms=60, operator_pause_ms=0, is_unclean=False
     )
     faults: list[Fault] = []
     for at_ms in (1_000, 11_000):

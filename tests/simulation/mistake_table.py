@@ -428,7 +428,7 @@ MISTAKES: tuple[Mistake, ...] = (
             REPEATED, "P4", 0, 1),
     Mistake(None, "a batch that a mirror has is acknowledged before it is committed",
             mirror_mistakes.acknowledge_known_batches_at_once,
-            MIRROR, "MR", 0, 1),
+            MIRROR, "MR", 1, 1),
     Mistake(None, "a broker forwards nothing after it has lost a connection",
             client_mistakes.forward_nothing_after_a_failure,
             FORWARDING, "LIVENESS", 1, 3),
