@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from barnabas.config.mirroring import PROMOTED, SOURCE, Promotion
+from barnabas.config.mirror_topics import PROMOTED, SOURCE, Promotion
 from barnabas.config.properties import TOPIC_PROPERTIES
 from barnabas.config.schema import ConfigError
 

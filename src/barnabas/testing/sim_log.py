@@ -30,6 +30,8 @@ class SimLog:
         self.high_watermark = 0
         self.log_end_offset = 0
         self.synced_end = 0
+        self.promoted_epoch = -1
+        self.mirror_end = -1
         self._first = 0  # where the log would start without `advance_log_start`
         self._checkpointed = (0, 0)
         self._written_epochs: dict[int, int] = {}
@@ -64,6 +66,8 @@ class SimLog:
     def start_leader_epoch(self, epoch: int, start_offset: int) -> None:
         """A leader starts its epoch at `start_offset`."""
         if epoch > self.latest_epoch:
+            if self.latest_epoch < self.promoted_epoch <= epoch:
+                self._end_mirror()
             self._drop_epochs(start_offset)
             self.epochs = {**self.epochs, epoch: start_offset}
 
@@ -131,6 +135,20 @@ class SimLog:
         self._written_epochs = self.epochs
         self.batches.append((header, data))
         self.log_end_offset = header.next_offset
+
+    # The end of a mirror
+
+    def expect_promotion(self, epoch: int) -> None:
+        """Batches of leader epochs from `epoch` on are not mirrored; -1: there is no such epoch."""
+        self.promoted_epoch = epoch
+
+    def open_transactions_of_mirror(self, leader_epoch: int) -> list[tuple[int, int]]:
+        """Return no transaction: this log has no producers."""
+        del leader_epoch
+        return []
+
+    def _end_mirror(self) -> None:
+        self.mirror_end = self.log_end_offset
 
     # Offsets
 
@@ -215,6 +233,7 @@ class SimLog:
 
     def _restart(self) -> None:
         """Recover: the last batch ends the log, and all of them state their epochs again."""
+        self.promoted_epoch = -1  # until the metadata is here again
         end = self.log_end_offset = self.batches[-1][0].next_offset if self.batches else self._first
         self.epochs = self._written_epochs
         self._drop_epochs(end)

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from barnabas.cluster.controller.election_rules import builder_of
 from barnabas.cluster.controller.operation_result import Context, check_record_count
 from barnabas.cluster.metadata.image import INTERNAL_TOPICS, TopicImage
-from barnabas.config.mirroring import PROMOTED, SOURCE, Promotion
+from barnabas.config.mirror_topics import PROMOTED, SOURCE, Promotion
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages_base import Message
 

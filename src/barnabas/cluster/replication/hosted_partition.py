@@ -162,7 +162,7 @@ class HostedPartition(ABC):
             self._prepare_log(self._log)
 
     def _prepare_log(self, log: PartitionLog) -> None:
-        """Tell the log which leader epochs are a mirror's, before it takes over an epoch."""
+        """Set in the log which leader epochs are a mirror's, before it takes over an epoch."""
         mirror = self.mirror
         log.expect_promotion(NOT_PROMOTED if mirror is None else mirror.promoted_epoch)
 

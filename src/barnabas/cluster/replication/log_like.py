@@ -67,6 +67,14 @@ class LogLike(Protocol):
         """Append batches of another cluster's log with their offsets, as its mirror's leader."""
         ...
 
+    def expect_promotion(self, epoch: int) -> None:
+        """Batches of leader epochs from `epoch` on are not mirrored; -1: there is no such epoch."""
+        ...
+
+    def open_transactions_of_mirror(self, leader_epoch: int) -> list[tuple[int, int]]:
+        """Return producer id and epoch of transactions that were open when the mirror ended."""
+        ...
+
     def advance_high_watermark(self, offset: int) -> None:
         """All in-sync replicas have the records below `offset`."""
         ...

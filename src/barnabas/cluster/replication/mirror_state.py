@@ -1,4 +1,4 @@
-"""What the properties of a topic say of mirroring, for one of its partitions."""
+"""A mirror as a partition sees it: its flow, and the epoch in which it was promoted."""
 
 from typing import Final
 
@@ -28,7 +28,7 @@ class MirrorState:
 
 
 def mirror_state_of(config: TopicConfig, partition: int) -> MirrorState | None:
-    """Return the state of a partition; None when its topic is no mirror and never was."""
+    """Return the state of a partition; None when its topic is not a mirror and never was."""
     if config.mirror_source:
         return MirrorState(config.mirror_source)
     promotion = config.mirror_promotion

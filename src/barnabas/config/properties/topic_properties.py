@@ -1,6 +1,6 @@
 """The properties of a topic, with the broker properties that are their defaults."""
 
-from barnabas.config.mirroring import PROMOTED, SOURCE, FlowName, PromotionText
+from barnabas.config.mirror_topics import PROMOTED, SOURCE, FlowName, PromotionText
 from barnabas.config.properties.vocabulary import (
     BOOLEAN,
     DOUBLE,
@@ -137,7 +137,7 @@ PROPERTIES: tuple[P, ...] = (
     P(SOURCE, STRING, "", MEDIUM,
       "Flow that copies a topic of another cluster into this one, with the same offsets; no other "
       "client may write. Deleting the property promotes the topic: ordinary producers may write. "
-      "Empty means that the topic is no mirror.",
+      "Empty for a topic that is not a mirror.",
       validator=FlowName(), has_effect=True),
     P(PROMOTED, STRING, "", LOW,
       "Written by the controller when a mirror is promoted: its flow, and the first leader epoch "

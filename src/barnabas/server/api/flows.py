@@ -1,11 +1,11 @@
 """The flow of a mirror topic, as the sender of a request.
 
 With an authorizer, a flow is the principal `User:<flow>`. Without one, every client may do
-everything, and the client id tells the flow from a producer that writes by mistake.
+everything, and the client id identifies the flow. That stops mistakes only: it does not protect.
 """
 
 from barnabas.cluster.metadata.image import MetadataImage
-from barnabas.config.mirroring import PROMOTED, SOURCE, Promotion
+from barnabas.config.mirror_topics import PROMOTED, SOURCE, Promotion
 from barnabas.security.principals import USER
 from barnabas.server.api.context import AnyContext
 

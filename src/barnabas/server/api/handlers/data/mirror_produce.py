@@ -29,8 +29,8 @@ def append_mirrored(
     if not mirror.is_active:
         if comes_from_flow:
             raise _refusal(
-                f"Topic {partition.topic} was promoted and is no mirror of flow {mirror.flow} any "
-                "longer: ordinary producers write to it, and the flow must stop"
+                f"Topic {partition.topic} was promoted and is not a mirror of flow {mirror.flow} "
+                "any longer: ordinary producers write to it, and the flow must stop"
             )
         if not mirror.is_settled:
             partition.check_leader()

@@ -1,4 +1,4 @@
-"""What the properties of a mirror topic say: its flow, and the epochs that ended a mirror.
+"""The properties of a mirror topic: its flow, and the leader epochs that ended a mirror.
 
 A topic with `barnabas.mirror.source` is a mirror: the flow of that name copies another cluster's
 batches into it, with their offsets. At promotion the controller deletes that property and writes
@@ -22,7 +22,7 @@ _NEVER: Final = -1
 
 
 class FlowName(Validator):
-    """The name of a flow; empty for a topic that is no mirror."""
+    """The name of a flow; empty for a topic that is not a mirror."""
 
     __slots__ = ()
 
