@@ -1,5 +1,9 @@
 """Flows between clusters: what is at the target equals what is at the source."""
 
+import re
+import shlex
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -239,3 +243,64 @@ def test_offsets_groups_and_properties_are_equal_at_a_mirror(source, target, sta
     commit(source, group, TopicPartition(plain, 0, 40))
     eventually(lambda: committed(target, group, plain)[0] == 40, job)
     assert configs(target, plain)["max.message.bytes"] == "2000000"
+
+
+PAGE = jars.ROOT / "docs" / "mirror.md"
+
+
+def page_command(start: str, **replaced: str) -> list[str]:
+    """Return a command of the page, with other addresses."""
+    lines = re.findall(r"^\$ barnabas (.*)$", PAGE.read_text(), re.MULTILINE)
+    line = next(line for line in lines if line.startswith(start) and "--runner" not in line)
+    line = line.replace("127.0.0.1:9092", replaced["source"])
+    line = line.replace("127.0.0.1:9094", replaced["target"])
+    return [sys.executable, "-m", "barnabas", *shlex.split(line), *replaced.get("more", "").split()]
+
+
+def write_numbers(server: ServerProcess, topic: str, count: int) -> None:
+    producer = Producer({"bootstrap.servers": server.bootstrap, "compression.type": "lz4"})
+    for number in range(count):
+        producer.produce(topic, b"%d" % number, partition=number % 2)
+        producer.poll(0)
+    assert producer.flush(60) == 0
+
+
+def test_flow_of_the_page_that_is_killed_repeats_and_loses_no_record(
+    source, target, start, unique, tmp_path
+) -> None:
+    """The command is killed while its first transactions are open; a job continues."""
+    topic = unique("orders")
+    create(source, topic, 2)
+    write_numbers(source, topic, 100_000)
+    addresses = {"source": source.bootstrap, "target": target.bootstrap}
+    flow = unique("flow")
+    more = f"--offsets assigned --topics {topic} --yes"
+    plan = page_command("mirror create", **addresses, more=f"--topics {topic} --offsets assigned")
+    shown = subprocess.run(
+        plan, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=True
+    )
+    assert f"{topic}  2           100000" in shown.stdout
+    assert "nothing was started" in shown.stdout
+    command = page_command("mirror create", **addresses, more=more)
+    command[command.index("eu-to-us")] = flow
+    output = tmp_path / "flow.log"
+    with output.open("wb") as log:
+        process = subprocess.Popen(command, env=setup.environment(), stdout=log, stderr=log)
+    try:
+        eventually(lambda: has_data(target, topic) or process.poll() is not None)
+        assert process.poll() is None, output.read_text()
+    finally:
+        process.kill()
+        process.wait()
+    job = start(flow, topic, offsets="assigned")
+    eventually(lambda: is_caught_up(job), job)
+    found = [int(each[2]) for number in range(2) for each in records(target, topic, number)]
+    assert sorted(found) == list(range(100_000))
+
+
+def has_data(server: ServerProcess, topic: str) -> bool:
+    """True when a partition has records, committed or not."""
+    admin = AdminClient({"bootstrap.servers": server.bootstrap})
+    if topic not in admin.list_topics(timeout=30).topics:
+        return False
+    return any(ends(server, topic, number)[1] > 0 for number in range(2))

@@ -173,7 +173,7 @@ def _interrupt(number: int, frame: object) -> None:
 
 
 class _Shown:
-    """Says when the flow has caught up, and shows a progress bar until then."""
+    """A progress bar until the flow has caught up, and the line that it has."""
 
     def __init__(self, flow: str) -> None:
         self._flow = flow

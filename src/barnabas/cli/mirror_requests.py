@@ -1,4 +1,4 @@
-"""What `barnabas mirror` asks the clusters of a flow for, with failures in one line."""
+"""Requests of `barnabas mirror` to the clusters of a flow, with failures in one line."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def promoted(flow: str, target: str, topics: Sequence[str], file: str | None) ->
             found = await mirror_topics(client, flow)
             missing = [name for name in topics if name not in found]
             if missing or not found:
-                what = f"topic {missing[0]} is no mirror" if missing else "there is no mirror"
+                what = f"topic {missing[0]} is not a mirror" if missing else "no topic is a mirror"
                 raise CliError(
                     f"{what} of flow {flow} at {target}; see barnabas config describe topic"
                 )

@@ -1,4 +1,4 @@
-"""What a flow decides from the state of both clusters: topics, starts, groups, tasks."""
+"""Decisions of a flow from the state of both clusters: topics, starts, groups, tasks."""
 
 import attrs
 import pytest

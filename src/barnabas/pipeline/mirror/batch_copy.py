@@ -124,11 +124,11 @@ class RangeCopy(abc.ABC):
 
 
 class IdenticalCopy(RangeCopy):
-    """Keeps every batch as it is; a mirror topic appends it at its offsets.
+    """Batches as they are, which a mirror topic appends at their offsets.
 
     The field of the leader's epoch, which the crc does not cover, holds the number of offsets
-    that the source skips before the batch: so the target can tell a gap of the source from a
-    request that was lost.
+    that the source skips before the batch: so the target knows a gap of the source from a lost
+    request.
     """
 
     def take(self, data: bytes, aborted: Sequence[Aborted]) -> list[CopiedData]:
@@ -152,7 +152,7 @@ class IdenticalCopy(RangeCopy):
 
 
 class TransactionalCopy(RangeCopy):
-    """Gives batches to a transactional producer; leaves out control batches and aborted data."""
+    """Batches of a transactional producer, without control batches and aborted data."""
 
     def __init__(self, position: int, until: int, identity: ProducerIdentity) -> None:
         super().__init__(position, until)

@@ -1,4 +1,4 @@
-"""What the driver asks one cluster for: topics, ends of partitions, properties."""
+"""Requests of the driver to one cluster: topics, ends of partitions, properties."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
@@ -84,7 +84,7 @@ async def offsets(
 ) -> dict[Partition, int]:
     """Return the offset EARLIEST or LATEST of partitions: one request for each leader.
 
-    Partitions whose leader changes meanwhile are asked for again. Raises KafkaError, ClientError.
+    Partitions whose leader changes meanwhile are requested again. Raises KafkaError, ClientError.
     """
     wanted, found = set(pairs), dict[Partition, int]()
     last: Exception | None = None
@@ -211,7 +211,7 @@ async def alter_configs(client: KafkaClient, topic: str, changes: Mapping[str, s
 
 
 async def add_partitions(client: KafkaClient, topic: str, count: int) -> None:
-    """Give a topic more partitions, `count` in all. Raises KafkaError, ClientError."""
+    """Add partitions to a topic, up to `count` in all. Raises KafkaError, ClientError."""
     wanted = CreatePartitionsRequest.CreatePartitionsTopic(
         name=topic, count=count, assignments=None
     )

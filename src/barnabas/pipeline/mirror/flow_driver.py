@@ -1,4 +1,4 @@
-"""The driver's side of a flow: topics, positions and ends, asked for at both clusters.
+"""The driver's side of a flow: topics, positions and ends at both clusters.
 
 On the first `follow`, and then every few seconds, the topics of the target are made to follow those
 of the source. A partition is taken up once: its position is decided, and committed with the ids of
@@ -42,7 +42,7 @@ logger = logging.getLogger(__name__)
 
 @attrs.frozen
 class FlowTopics:
-    """What a flow reads: names, or a pattern."""
+    """The topics that a flow reads: names, or a pattern."""
 
     names: tuple[str, ...]
     pattern: str | None

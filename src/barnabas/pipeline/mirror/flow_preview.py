@@ -1,4 +1,4 @@
-"""What a flow would do: topics, partitions, records and bytes, without changing anything."""
+"""The plan of a flow for a person: topics, partitions, offsets and bytes; nothing is changed."""
 
 import contextlib
 from collections import defaultdict

@@ -1,4 +1,4 @@
-"""Where a flow begins in each partition, or why it must not: a decision, without input or output.
+"""The first offset of a flow in each partition, or a refusal: a decision, without input or output.
 
 A position at the target is the group's committed offset, or the end of a mirror topic's log. The
 group's metadata also says which topic of which cluster the positions are of.

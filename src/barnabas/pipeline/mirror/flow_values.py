@@ -33,9 +33,9 @@ class FlowPlan:
     """True when a copy continues after offsets that the source's retention deleted."""
     transaction_timeout_ms: int = 60_000
     limit_s: float = COPY_LIMIT_S
-    """A copy fetches no more after this time."""
+    """A copy stops fetching after this time."""
     bytes_max: int = COPY_BYTES_MAX
-    """A copy fetches no more after this many bytes."""
+    """A copy stops fetching after this number of bytes."""
 
 
 @attrs.frozen

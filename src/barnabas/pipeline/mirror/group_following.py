@@ -20,8 +20,8 @@ def offsets_to_write(
 ) -> dict[Partition, tuple[int, str]]:
     """Return the offsets of a group that the target lacks; `ends` are those of its logs.
 
-    An offset never goes backwards, and never beyond what the target holds: a consumer would be
-    told there that the offset is out of range.
+    An offset never goes backwards, and never beyond what the target holds: it would be out of range
+    for a consumer there.
     """
     found: dict[Partition, tuple[int, str]] = {}
     for where, (offset, metadata) in source.items():

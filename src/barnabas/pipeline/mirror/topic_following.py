@@ -1,4 +1,4 @@
-"""What the target's topics need to follow the source's: a decision, without input or output."""
+"""Steps that make the target's topics follow the source's: a decision, without input or output."""
 
 import re
 from collections.abc import Collection, Mapping, Sequence
@@ -35,7 +35,7 @@ class CreateStep:
 
 @attrs.frozen
 class GrowStep:
-    """Give the topic more partitions, `partitions` in all."""
+    """Add partitions to the topic, up to `partitions` in all."""
 
     topic: str
     partitions: int
@@ -127,12 +127,12 @@ def _check_mirror(target: TopicView, rules: FollowingRules, *, is_known: bool) -
     promoted = target.configs.get(MIRROR_PROMOTED, "")
     if other is None and rules.is_identical and promoted.partition(":")[0] == rules.flow:
         raise FlowRefusedError(
-            f"topic {target.name} was promoted at the target, and takes no more of flow "
-            f"{rules.flow}: leave it out of the flow, or reverse the flow"
+            f"topic {target.name} was promoted at the target, and flow {rules.flow} has "
+            "ended in it: leave it out of the flow"
         )
     if other is None and rules.is_identical and not is_known and target.has_records:
         raise FlowRefusedError(
-            f"topic {target.name} has records at the target and is no mirror, so it cannot have "
+            f"topic {target.name} has records at the target and is not a mirror, so it cannot have "
             "the offsets of the source: delete it and let the flow create it, or set "
             "offsets=assigned with an empty topic"
         )
