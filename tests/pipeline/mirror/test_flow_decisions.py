@@ -122,6 +122,8 @@ def test_offsets_of_groups_never_go_backwards_or_beyond_the_copied_records() -> 
 def test_tasks_share_the_ranges_evenly() -> None:
     ranges = ranges_to_copy({("t", n): 0 for n in range(4)}, {("t", n): 10 * n for n in range(4)})
     assert ranges == [FlowRange("t", n, 0, 10 * n) for n in (1, 2, 3)]
+    kept = ranges_to_copy({("t", 0): 5}, {("t", 0): 5}, keeps=True)
+    assert kept == [FlowRange("t", 0, 5, 5)]
     tasks = divided(ranges, 2)
     assert sorted(sum(each.until for each in task) for task in tasks) == [30, 30]
     assert divided(ranges[:1], 8) == [ranges[:1]]

@@ -78,6 +78,7 @@ class FlowDriver:
         """Offsets that retention had deleted when a partition was taken up."""
         self.source_cluster_id = ""
         self._entries: dict[Partition, tuple[int, str]] = {}
+        self._committed: dict[Partition, int] = {}
 
     @classmethod
     def of(
@@ -175,12 +176,18 @@ class FlowDriver:
         except GroupOffsetsError as error:
             logger.debug("group offsets were not copied group=%s error=%s", name, error)
 
-    async def commit_positions(self) -> None:
-        """Commit the positions of a flow with identical offsets, for tools that show the lag."""
-        await self._group.commit(
-            self._settings.group_id,
-            {where: (at, self._metadata(where[0])) for where, at in self.positions.items()},
-        )
+    async def commit_positions(self, *, again: bool) -> None:
+        """Commit the positions of a flow with identical offsets, for tools that show the lag.
+
+        The flow itself uses only the ids in their metadata. With `again` positions that have not
+        changed are committed, too.
+        """
+        if not self._settings.is_identical or (not again and self.positions == self._committed):
+            return
+        found = dict(self.positions)
+        entries = {where: (at, self._metadata(where[0])) for where, at in found.items()}
+        await self._group.commit(self._settings.group_id, entries)
+        self._committed = found
 
     def task_plan(self, *, transaction_timeout_ms: int) -> FlowPlan:
         """Return the flow as its tasks know it."""

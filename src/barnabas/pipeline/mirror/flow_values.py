@@ -50,6 +50,11 @@ class FlowRange:
     """The end of the source, where a batch ends."""
 
     @property
+    def is_empty(self) -> bool:
+        """True when only the position is committed again, so that it does not expire."""
+        return self.start >= self.until
+
+    @property
     def where(self) -> Partition:
         """Return the partition."""
         return self.topic, self.partition

@@ -33,7 +33,7 @@ _TRIGGER_MIN_S: Final = 0.05
 _RESTING_S: Final = 60.0
 _RESTING_TRIGGER_S: Final = 1.0
 _SHOWN_S: Final = 10.0
-_TASKS_PER_CORE: Final = 1
+_KEEP_EVERY_S: Final = 6 * 3600.0
 
 
 def start(session: SparkSession, plan: JobPlan) -> RunningJob:
@@ -73,8 +73,8 @@ class MirrorJob(LoopedJob):
         self._clients = clients
         self._driver = driver
         self._trigger_s = max(_TRIGGER_MIN_S, plan.trigger_ms / 1000)
-        self._tasks_max = self._context.defaultParallelism * _TASKS_PER_CORE
-        self._followed_s = self._busy_s = time.monotonic()
+        self._tasks_max = self._context.defaultParallelism
+        self._followed_s = self._busy_s = self._kept_s = time.monotonic()
 
     def follow(self) -> None:
         """Make topics follow, and take up new partitions. Raises JobStartError."""
@@ -83,6 +83,7 @@ class MirrorJob(LoopedJob):
             self._clients.call(driver.follow)
             self._clients.call(driver.follow_log_starts)
             self._clients.call(driver.follow_groups)
+            self._clients.call(functools.partial(driver.commit_positions, again=self._keeps))
         except FlowRefusedError as error:
             raise refused(str(error)) from error
         except (KafkaError, ClientError, GroupOffsetsError) as error:
@@ -92,6 +93,11 @@ class MirrorJob(LoopedJob):
             self._progress, trimmed=max(self._progress.trimmed, driver.trimmed)
         )
 
+    @property
+    def _keeps(self) -> bool:
+        """True when positions are committed again: brokers remove old ones of idle partitions."""
+        return time.monotonic() - self._kept_s > _KEEP_EVERY_S
+
     def _run(self) -> None:
         try:
             super()._run()
@@ -100,12 +106,15 @@ class MirrorJob(LoopedJob):
 
     def _turn(self) -> float:
         began_s = time.monotonic()
-        if began_s - self._followed_s > _FOLLOW_EVERY_S:
+        if began_s - self._followed_s > _FOLLOW_EVERY_S or self._keeps:
             self.follow()
         ends = self._ends()
-        ranges = ranges_to_copy(self._driver.positions, ends)
+        keeps = self._keeps and not self._settings.is_identical
+        ranges = ranges_to_copy(self._driver.positions, ends, keeps=keeps)
         if self._stopping.is_set():  # while a cluster did not answer
             return 0.0
+        if self._keeps:
+            self._kept_s = began_s
         if ranges:
             self._report(ends)  # the target may take long
             self._copy(ranges, began_s)

@@ -94,7 +94,7 @@ class RangeCopier:
         committed, _ = await transaction.position()
         start = max(wanted.start, committed)
         figures = CopyFigures(*wanted.where, start, skipped=start - wanted.start)
-        if start >= wanted.until:
+        if start >= wanted.until and not wanted.is_empty:
             return figures
         copy = TransactionalCopy(start, wanted.until, identity)
         produces = TargetProduces(self._target, wanted.where, name)

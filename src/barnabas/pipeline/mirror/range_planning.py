@@ -7,13 +7,16 @@ from barnabas.pipeline.mirror.flow_values import FlowRange, Partition
 
 
 def ranges_to_copy(
-    positions: Mapping[Partition, int], ends: Mapping[Partition, int]
+    positions: Mapping[Partition, int], ends: Mapping[Partition, int], *, keeps: bool = False
 ) -> list[FlowRange]:
-    """Return a range for each partition whose end is beyond the flow's position."""
+    """Return a range for each partition whose end is beyond the flow's position.
+
+    With `keeps` the others have empty ranges: their positions are committed again.
+    """
     return [
-        FlowRange(*where, start, ends[where])
+        FlowRange(*where, start, max(start, ends.get(where, start)))
         for where, start in sorted(positions.items())
-        if ends.get(where, start) > start
+        if keeps or ends.get(where, start) > start
     ]
 
 
