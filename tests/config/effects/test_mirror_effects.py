@@ -201,11 +201,11 @@ def test_flow_name_is_checked(node: Node, name: str) -> None:
 def test_promoted_topic_is_closed_until_its_mirror_is_ended(
     node: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The leader could not write what ends it: a new producer's id may be a mirrored one's."""
+    """The leader could not write what ends it: a new producer may have a mirrored id."""
     assert flow.create_mirror(node.bootstrap, "n", flow="other") == 0
 
     def fail(*_: object) -> None:
-        raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "no more files")
+        raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "cannot write")
 
     with monkeypatch.context() as patched:
         patched.setattr(PartitionLog, "open_transactions_of_mirror", fail)

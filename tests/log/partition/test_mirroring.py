@@ -355,3 +355,12 @@ def test_compaction_keeps_the_offsets_and_the_markers_of_a_mirror(tmp_path: Path
     again = reopen(log, recover=True)
     assert again.producers.find(8).last_offset == 3
     log.volume.unlock()
+
+
+def test_leader_epoch_after_a_gap_starts_at_the_followers_log_end(log) -> None:
+    """A replica with records of the earlier epoch in the gap must remove them."""
+    for each, epoch in ((placed(batch(b"a"), 0), 3), (placed(batch(b"b"), 10), 4)):
+        data = bytearray(each)
+        assign_offset(data, 0, read_header(each).base_offset, epoch)
+        log.append_as_follower(data, now_ms=NOW_MS)
+    assert log.end_offset_for_epoch(3) == (3, 1)
