@@ -6,8 +6,9 @@ import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
 from barnabas.config.mirror_topics import PROMOTED, SOURCE
+from barnabas.log import PartitionLog
 from barnabas.protocol.batches.batch_header import iter_batches
-from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
 from barnabas.protocol.messages.alter_configs import AlterConfigsRequest
 from barnabas.protocol.messages.init_producer_id import InitProducerIdRequest
@@ -16,6 +17,7 @@ from barnabas.testing import Node
 from barnabas.testing.batches import batch, marker
 from barnabas.testing.mirrored import placed, without_epochs
 from compat_tests.wire import call, retry
+from tests.config.effects import wire
 from tests.config.effects.observed import observes
 from tests.server import mirror_flow as flow
 
@@ -194,3 +196,22 @@ def test_flow_name_is_checked(node: Node, name: str) -> None:
     code, message = flow.alter(node.bootstrap, SOURCE, name)
     assert code == ErrorCode.INVALID_CONFIG
     assert "letters, digits, dots" in str(message)
+
+
+def test_promoted_topic_is_closed_until_its_mirror_is_ended(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The leader could not write what ends it: a new producer may have a mirrored id."""
+    assert flow.create_mirror(node.bootstrap, "n", flow="other") == 0
+
+    def fail(*_: object) -> None:
+        raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "cannot write")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(PartitionLog, "open_transactions_of_mirror", fail)
+        assert flow.offset(node.bootstrap, flow.LATEST, "n") == 0
+        flow.promote(node.bootstrap, "n")
+        answer = flow.produce(node.bootstrap, batch(b"x"), "n")
+        assert answer.error_code == ErrorCode.KAFKA_STORAGE_ERROR
+        assert answer.error_message == "the mirror n-0 could not be ended"
+    assert flow.produce(node.bootstrap, wire.batch(b"x"), "n").error_code == ErrorCode.NONE

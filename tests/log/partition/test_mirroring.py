@@ -1,16 +1,20 @@
 """Mirrored appends: batches of another cluster's log, at the same offsets."""
 
+import errno
 import random
 from pathlib import Path
 
 import pytest
 
 from barnabas.log import LogConfig, PartitionLog
+from barnabas.log.partition import mirror_end
+from barnabas.log.segment.log_segment import Segment
 from barnabas.protocol.batches.batch_header import assign_offset, read_header
 from barnabas.protocol.batches.control_batches import MIRROR_ENDED
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.testing.batches import NOW_MS, batch, marker
 from barnabas.testing.mirrored import as_sent, emptied, placed, split, without_epochs
+from tests.log.compaction.test_cleaner import compact
 from tests.log.logs import append, append_marker, new_log, open_volume, read_values, reopen
 
 EPOCH = 3
@@ -283,3 +287,80 @@ def test_mirror_ends_once(log) -> None:
     log.advance_log_start(log.log_end_offset)
     log.start_leader_epoch(10, log.log_end_offset)
     assert log.producers.find(7) is not None
+
+
+# Faults of the disk
+
+
+def test_full_disk_leaves_a_prefix_of_the_source(log, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = [placed(batch(b"%d" % at), at) for at in range(4)]
+    append_segment = Segment.append
+
+    def fail_at_the_third(segment: Segment, data: bytes, last: int, *rest: int) -> None:
+        if last == 2:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        append_segment(segment, data, last, *rest)
+
+    monkeypatch.setattr(Segment, "append", fail_at_the_third)
+    with pytest.raises(KafkaError) as caught:
+        send(log, as_sent(source, 0))
+    assert caught.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+    monkeypatch.undo()
+    log.release()
+    again = reopen(log, recover=True)
+    assert without_epochs(all_batches(again)) == source[:2]
+    send(again, as_sent(source, 0))
+    assert without_epochs(all_batches(again)) == source
+
+
+def test_mirror_that_could_not_be_ended_is_ended_at_the_next_attempt(
+    log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mirrored(log)
+    log.expect_promotion(9)
+
+    def fail(*_: object, **__: object) -> None:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(mirror_end, "replace_file", fail)
+        log.start_leader_epoch(9, log.log_end_offset)
+        with pytest.raises(KafkaError):
+            log.open_transactions_of_mirror(9)
+    promote(log)
+    assert own_producer(log, 7, 0) == 3
+    assert log.mirror_end == 2
+
+
+def test_compaction_keeps_the_offsets_and_the_markers_of_a_mirror(tmp_path: Path) -> None:
+    config = LogConfig(is_compacted=True, min_cleanable_ratio=0.0)
+    log = new_log(open_volume(tmp_path / "data"), config)
+    log.start_leader_epoch(EPOCH, 0)
+    source = [
+        placed(batch(b"old", keys=[b"k"]), 0),
+        placed(batch(b"x", keys=[b"a"], producer=(8, 1, 4), transactional=True), 3),
+        placed(marker(8, 1, commit=False), 4),
+        placed(batch(b"new", keys=[b"k"]), 9),
+    ]
+    send(log, as_sent(source, 0))
+    log.advance_high_watermark(10)
+    log.roll(NOW_MS)
+    send(log, as_sent([placed(batch(b"last", keys=[b"z"]), 12)], 10))
+    log.advance_high_watermark(13)
+    compact(log)
+    assert read_values(log)[-2:] == [b"new", b"last"]
+    assert b"old" not in read_values(log)
+    assert log.log_end_offset == 13
+    log.release()
+    again = reopen(log, recover=True)
+    assert again.producers.find(8).last_offset == 3
+    log.volume.unlock()
+
+
+def test_leader_epoch_after_a_gap_starts_at_the_followers_log_end(log) -> None:
+    """A replica with records of the earlier epoch in the gap must remove them."""
+    for each, epoch in ((placed(batch(b"a"), 0), 3), (placed(batch(b"b"), 10), 4)):
+        data = bytearray(each)
+        assign_offset(data, 0, read_header(each).base_offset, epoch)
+        log.append_as_follower(data, now_ms=NOW_MS)
+    assert log.end_offset_for_epoch(3) == (3, 1)

@@ -20,7 +20,9 @@ def is_flow(context: AnyContext, flow: str) -> bool:
 
 def is_flow_of(context: AnyContext, image: MetadataImage, topic: str | None) -> bool:
     """True when the topic is or was a mirror, and its flow sent the request."""
-    config = image.topic_config(topic) if topic else {}
+    if not topic:
+        return False
+    config = image.topic_config(topic)
     flow = config.get(SOURCE) or Promotion.parse(config.get(PROMOTED, "")).flow
     return bool(flow) and is_flow(context, flow)
 
