@@ -207,9 +207,7 @@ def flow_settings(properties: Mapping[str, str], runner: Mapping[str, str]) -> F
     if not _FLOW.fullmatch(flow):
         reason = "A flow's name has 1 to 249 letters, digits, dots, underscores and dashes"
         raise ConfigValueError.of("name", flow, reason)
-    target = runner
-    if parsed[TARGET + BOOTSTRAP]:
-        target = {}
+    target: Mapping[str, str] = {} if parsed[TARGET + BOOTSTRAP] else runner
     return FlowSettings(
         flow,
         _client(flow, properties, SOURCE, {}),
