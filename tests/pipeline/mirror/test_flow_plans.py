@@ -3,13 +3,14 @@
 import pytest
 
 from barnabas.pipeline.connect.config_providers import ConfigProviders, ProviderLimits
-from barnabas.pipeline.connect.plugin_registry import plugin_registry
+from barnabas.pipeline.connect.plugin_registry import PluginKind, plugin_registry
+from barnabas.pipeline.connect.unused_properties import unused_properties
 from barnabas.pipeline.definitions.config_types import ConfigValueError
 from barnabas.pipeline.delivery.plan.job_plan import JobKind, JobPlan, OnTrim
 from barnabas.pipeline.jobs.job_config import RunnerDefaults
 from barnabas.pipeline.jobs.job_conflicts import conflicts
 from barnabas.pipeline.jobs.job_planning import JobPlanner, JobSpec
-from barnabas.pipeline.mirror.flow_connector import settings_of
+from barnabas.pipeline.mirror.flow_connector import MirrorConnector, settings_of
 
 CONFIG = {
     "connector.class": "Mirror",
@@ -59,6 +60,11 @@ def test_a_flow_with_a_target_does_not_use_the_properties_of_the_runner() -> Non
 def test_a_value_that_cannot_work_is_refused(name: str, value: str, message: str) -> None:
     with pytest.raises(ConfigValueError, match=message):
         plan_of(CONFIG | {name: value})
+
+
+def test_transformations_are_refused() -> None:
+    found = dict(unused_properties(MirrorConnector, PluginKind.SINK, {"transforms": "route"}))
+    assert "it copies batches without decoding them" in found["transforms"]
 
 
 def test_a_flow_conflicts_only_with_a_job_that_commits_to_its_group() -> None:

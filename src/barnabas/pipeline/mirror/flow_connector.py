@@ -175,6 +175,9 @@ class MirrorConnector:
     without_effect: ClassVar[Mapping[str, str]] = {
         DELIVERY: "it delivers exactly once",
         SLICE: "it copies ranges of offsets; set trigger.ms",
+        "batch.records.max": "it copies whole batches; set trigger.ms",
+        "records.per.second.max": "it copies whole batches; set a quota at the source or the target",
+        "transforms": "it copies batches without decoding them; use barnabas.TopicCopyConnector",
     }
 
     def config(self) -> ConfigDef:
