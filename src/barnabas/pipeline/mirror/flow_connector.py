@@ -176,7 +176,7 @@ class MirrorConnector:
         DELIVERY: "it delivers exactly once",
         SLICE: "it copies ranges of offsets; set trigger.ms",
         "batch.records.max": "it copies whole batches; set trigger.ms",
-        "records.per.second.max": "it copies whole batches; set a quota at the source or the target",
+        "records.per.second.max": "it copies whole batches; a quota of the client limits it",
         "transforms": "it copies batches without decoding them; use barnabas.TopicCopyConnector",
     }
 
