@@ -112,7 +112,7 @@ def test_two_members_share_and_the_group_resumes(bootstrap, topics, unique) -> N
 
 @pytest.fixture
 def late_subscription(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let each consumer name its topics while its first Metadata request is under way."""
+    """Let each consumer name its topics while its first Metadata request is in progress."""
     requested, named = threading.Event(), threading.Event()
     request_of = ClusterMetadata.metadata_request
     subscribe, set_topics = SubscriptionState.subscribe, ClusterMetadata.set_topics
