@@ -32,7 +32,7 @@
 #   make streams-parity   topologies of Kafka Streams beside ours (EXAMPLES=2000 SEED=n)
 #   make soak-jdbc   kills of a JDBC sink (ARGS="--cycles 20 --database mariadb")
 #   make soak-lake        kills of a job that writes files at its commits (ARGS="--kills 20")
-#   make compat-growth    runners on a local cluster and by spark-submit, apps of a new version, and, for
+#   make compat-growth    runners and flows on a local cluster, spark-submit, apps of a new version, and, for
 #                 root, a cluster whose hosts share only an object store
 #   make compat-delta     a Delta table written by SparkSink, with Delta's libraries from Maven
 #   make compat-iceberg   Iceberg and Delta tables of SparkSink and SparkSource, with libraries from Maven
@@ -193,7 +193,8 @@ soak-lake: $(DEV) $(SPARK)
 compat-growth: $(DEV) $(SPARK) $(MOTO)
 	BARNABAS_GROWTH=1 $(BIN)/python -m pytest compat_tests/pipeline/test_growth.py \
 	  compat_tests/pipeline/test_spark_cluster.py \
-	  compat_tests/pipeline/test_separate_cluster.py $(ARGS)
+	  compat_tests/pipeline/test_separate_cluster.py \
+	  compat_tests/pipeline/test_mirror.py::test_flow_runs_on_a_cluster_of_spark_without_packages $(ARGS)
 
 compat-delta: $(DEV) $(SPARK)
 	BARNABAS_DELTA=1 $(BIN)/python -m pytest compat_tests/pipeline/test_delta_tables.py $(ARGS)
