@@ -12,12 +12,16 @@ from barnabas.pipeline.delivery.driver.group_offsets import GroupOffsets
 from barnabas.pipeline.delivery.plan.job_plan import OnTrim
 from barnabas.pipeline.delivery.plan.task_failures import TaskFailureError
 from barnabas.pipeline.mirror import cluster_queries
+from barnabas.pipeline.mirror.batch_copy import TransactionalCopy
 from barnabas.pipeline.mirror.flow_connector import FlowSettings, flow_settings
 from barnabas.pipeline.mirror.flow_driver import FlowDriver, FlowTopics
 from barnabas.pipeline.mirror.flow_preview import mirror_topics, preview, promote
 from barnabas.pipeline.mirror.flow_values import CopyFigures, FlowRange
 from barnabas.pipeline.mirror.range_copies import RangeCopier
 from barnabas.pipeline.mirror.range_planning import ranges_to_copy
+from barnabas.pipeline.mirror.source_fetches import SourceFetches
+from barnabas.pipeline.mirror.target_produces import TargetProduces
+from barnabas.pipeline.mirror.target_transaction import TargetTransaction
 from barnabas.pipeline.mirror.topic_following import FlowRefusedError
 from barnabas.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
 from barnabas.testing import Node
@@ -126,6 +130,29 @@ def test_a_flow_that_is_started_again_copies_each_record_once(nodes, offsets) ->
             assert await numbers(flow.target) == pairs(0, 30)
 
     with_flow(nodes, test, offsets)
+
+
+def test_a_first_transaction_that_was_never_committed_is_copied_again(nodes) -> None:
+    """Its records stay in the log of the target, aborted."""
+
+    async def test(flow: Flow) -> None:
+        await create_topic(flow.source, TOPIC)
+        await write(flow.source, 0, 10)
+        await flow.driver.follow()
+        name, where = "mirror-flow:numbers-0", (TOPIC, 0)
+        transaction = TargetTransaction(flow.target, name, "mirror-flow", where)
+        copy = TransactionalCopy(0, 10, await transaction.begin(60_000))
+        await transaction.add_partition()
+        fetched = await SourceFetches(flow.source, where, read_committed=True).fetch(0)
+        produces = TargetProduces(flow.target, where, name)
+        for copied in copy.take(fetched.data, fetched.aborted):
+            await produces.send(copied)
+        await produces.flush()
+        [done] = await flow.restarted().turn()
+        assert (done.records, done.position) == (10, 10)
+        assert [number for _, number in await numbers(flow.target)] == list(range(10))
+
+    with_flow(nodes, test, "assigned")
 
 
 def test_a_mirror_begins_where_the_log_of_the_source_begins(nodes) -> None:
