@@ -16,6 +16,7 @@
 #   make sim      seeds of the simulated cluster (SECONDS=60), or one seed with its log (SEED=n)
 #   make sim-mistakes   search for the planted mistakes of the cluster; make sim-coverage
 #   make ladder-short   faults of three nodes under load, each once (minutes)
+#   make ladder-secured   the steps of one cluster over SASL_SSL, between the nodes too
 #   make ladder   the same repeatedly, beside three Apache Kafka nodes (SECONDS=3600)
 #   make ladder-mistakes   mistakes planted in real nodes, which the steps of the ladder must notice
 #   make soak-cluster   the ladder's steps shuffled on one cluster (SECONDS=600 SEED=n)
@@ -83,7 +84,7 @@ COMPAT_WORKERS ?= 4
   compat-suites compat-franz bench \
   bench-pipeline bench-security bench-state bench-scale docs fuzz soak sim \
   sim-mistakes sim-coverage \
-  registry-soak bench-registry connect-oracle streams-parity ladder ladder-short ladder-partitions bench-nodes \
+  registry-soak bench-registry connect-oracle streams-parity ladder ladder-short ladder-secured ladder-partitions bench-nodes \
   ladder-mistakes soak-cluster soak-jdbc soak-lake compat-delta compat-iceberg compat-growth \
   soak-pipelines clean
 
@@ -155,6 +156,9 @@ soak-cluster: $(DEV) $(JARS)
 
 ladder-short: $(DEV) $(JARS)
 	$(BIN)/python -m pytest compat_tests/cluster $(ARGS)
+
+ladder-secured: $(DEV) $(JARS)
+	$(BIN)/python -m pytest -n0 compat_tests/cluster/test_ladder.py --secured $(ARGS)
 
 ladder-mistakes: $(DEV) $(JARS)
 	$(BIN)/python -m compat_tests.cluster.ladder_mistakes $(ARGS)
