@@ -151,6 +151,8 @@ def test_directory_of_a_cluster_is_formatted_with_its_users(tmp_path) -> None:
     (tmp_path / "server.properties").write_text(text)
     voters = ",".join(f"{each}@kafka-{each}:9093:{Uuid.random()}" for each in (1, 2, 3))
     reader.run(FORMAT_CLUSTER.replace(" ... ", f" {voters} "))
-    shown = reader.run("barnabas inspect data --batches")
+    shown = reader.run(
+        "barnabas inspect data/bootstrap.checkpoint --batches --topic __cluster_metadata"
+    )
     assert "broker" in shown
     assert "broker-secret" not in shown

@@ -2,6 +2,7 @@
 
 import threading
 import time
+from contextlib import suppress
 from statistics import median, quantiles
 from typing import Self
 
@@ -15,28 +16,29 @@ from compat_tests.client_quotas import OK, PRODUCER, Parts, alter, produce_reque
 _THROTTLED = "throttled"
 _BOUND = 2_000_000
 _VALUE = b"x" * 10_000
-_WARM_UP_S = 12.0
-"""All windows of a quota: before, a client may send more than its bound."""
-_MEASURED_S = 30.0
-_SLICES = 6
+_OFFERED = 1.5
+"""The records that wait to be sent, in times of the bound."""
+_TICK_S = 0.01
+_WINDOWS_S = 11
+"""The windows of a quota: what was sent in one of them counts until they have passed."""
+_PERIODS = 3
 _PAUSE_S = 0.002
-_TURNS = 3
 
 
 def throttled(server: SecuredServer, scale: float) -> list[Figure]:
     """Measure a producer that sends what its quota lets through, and another client beside it."""
     bootstrap = server.server.bootstrap
     bench = Bench(server.server, scale, server.plain)
-    seconds = max(_MEASURED_S * scale, _SLICES)
+    periods = max(round(_PERIODS * scale), 1)
     topic = bench.topic()
-    _ack_p99_ms(bootstrap, topic, seconds / _SLICES)
-    alone_ms = [_ack_p99_ms(bootstrap, topic, seconds / _SLICES) for _ in range(_TURNS)]
+    _ack_p99_ms(bootstrap, topic, 1)
+    alone_ms = [_ack_p99_ms(bootstrap, topic, _WINDOWS_S) for _ in range(periods)]
     entity: Parts = (("client-id", _THROTTLED),)
     assert alter(bootstrap, (entity, ((PRODUCER, float(_BOUND)),)))[entity] == OK
     with _ThrottledProducer(bootstrap, bench.topic()) as producer:
-        time.sleep(_WARM_UP_S)
+        time.sleep(2 * _WINDOWS_S)
         acked, began = producer.acked_bytes, time.monotonic()
-        beside_ms = [_ack_p99_ms(bootstrap, topic, seconds / _TURNS) for _ in range(_TURNS)]
+        beside_ms = [_ack_p99_ms(bootstrap, topic, _WINDOWS_S) for _ in range(periods)]
         rate = (producer.acked_bytes - acked) / (time.monotonic() - began)
     assert alter(bootstrap, (entity, ((PRODUCER, None),)))[entity] == OK
     times = median(beside_ms) / median(alone_ms)
@@ -61,7 +63,10 @@ def _ack_p99_ms(bootstrap: str, topic: str, seconds: float) -> float:
 
 
 class _ThrottledProducer:
-    """A producer of librdkafka that always has records to send, in a thread."""
+    """A producer of librdkafka that has more records to send than its quota, in a thread.
+
+    It offers them at a steady rate and drops what it cannot send soon, so that it sends no bursts.
+    """
 
     def __init__(self, bootstrap: str, topic: str) -> None:
         self.acked_bytes = 0
@@ -71,8 +76,8 @@ class _ThrottledProducer:
             {
                 "bootstrap.servers": bootstrap,
                 "client.id": _THROTTLED,
-                "queue.buffering.max.messages": 1000,
-                "batch.size": 100_000,
+                "queue.buffering.max.messages": 30,
+                "linger.ms": 0,
                 "log_level": 0,
             }
         )
@@ -89,11 +94,14 @@ class _ThrottledProducer:
         self._producer.flush(10)
 
     def _run(self) -> None:
-        while not self._stopping.is_set():
-            try:
-                self._producer.produce(self._topic, _VALUE, on_delivery=self._delivered)
-            except BufferError:
-                self._producer.poll(0.05)
+        each_s = len(_VALUE) / (_BOUND * _OFFERED)
+        due = time.monotonic()
+        while not self._stopping.wait(_TICK_S):
+            self._producer.poll(0)
+            while due < time.monotonic():
+                due += each_s
+                with suppress(BufferError):
+                    self._producer.produce(self._topic, _VALUE, on_delivery=self._delivered)
 
     def _delivered(self, error: KafkaError | None, message: Message) -> None:
         if error is None:
