@@ -22,7 +22,7 @@
 #   make soak-cluster   the ladder's steps shuffled on one cluster (SECONDS=600 SEED=n)
 #   make ladder-partitions   10,000 partitions on three nodes, one of which is killed
 #   make bench-nodes   `serve --nodes 2` beside one Apache Kafka, fifty producers
-#   make bench-security   TLS, logins and ACLs beside Apache Kafka (ARGS="--rounds 3")
+#   make bench-security   TLS, logins, ACLs and quotas beside Apache Kafka (ARGS="--rounds 3 --rows tls quotas")
 #   make bench-pipeline   jobs beside Kafka Streams and Java's Connect (ARGS="--rounds 3")
 #   make bench-state   ways to keep state by key in Spark (ARGS="--keys 100000 --ways native buckets-256")
 #   make bench-scale   how cost grows with partitions, connections and bytes (20 GB of disk)
@@ -303,14 +303,21 @@ $(GO): $(wildcard compat_tests/go/*)
 	    go build -o $(CURDIR)/$(@D)/registryclients .) && touch $@; \
 	else echo "go not found (Debian: apt install golang): skipping what needs compat_tests/go"; fi
 
-# franz-go's own tests, from the Go module proxy. They run in the folders of their sources.
+# franz-go's own tests, from the Go module proxy, with one change (scram.sed). They run in the folders
+# of their sources.
 $(FRANZ): $(wildcard compat_tests/clients/franz/*)
 	@if command -v go >/dev/null; then \
 	  mkdir -p $(@D) && cd compat_tests/clients/franz && \
 	  { $(FETCH) go mod download || \
 	    { echo "franz-go's modules could not be fetched: check the network, GOPROXY, and go (1.26)"; exit 1; }; } && \
+	  built=$(CURDIR)/$(@D) && rm -rf $$built/source $$built/*.test && \
+	  cp -r $$(go list -m -f '{{.Dir}}' github.com/twmb/franz-go) $$built/source && \
+	  chmod -R u+w $$built/source && sed -i -f scram.sed $$built/source/pkg/kgo/helpers_test.go && \
+	  cp go.mod $$built/go.mod && cp go.sum $$built/go.sum && \
+	  go mod edit -replace github.com/twmb/franz-go=$$built/source $$built/go.mod && \
 	  for package in kgo kadm; do \
-	    go test -c -o $(CURDIR)/$(@D)/$$package.test github.com/twmb/franz-go/pkg/$$package && \
+	    go test -c -modfile $$built/go.mod -o $$built/$$package.test \
+	      github.com/twmb/franz-go/pkg/$$package && \
 	    go list -f '{{.Dir}}' github.com/twmb/franz-go/pkg/$$package \
 	      >$(CURDIR)/$(@D)/$$package.folder || exit 1; \
 	  done && touch $(CURDIR)/$@; \

@@ -4,11 +4,10 @@ As in Kafka, they are `username` and `password` of the listener's own `sasl.jaas
 (`token_logins`).
 """
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from barnabas.client.issued_tokens import TokenLogin
 from barnabas.config import ConfigError, NodeConfig
 from barnabas.config.listener_values import listener_property
 from barnabas.security.sasl.oauthbearer_mechanism import OAUTHBEARER
@@ -19,7 +18,9 @@ from barnabas.security.sasl.sasl_settings import (
     enabled_mechanisms,
     login_module,
 )
-from barnabas.security.sasl.token_logins import token_login
+
+if TYPE_CHECKING:
+    from barnabas.client.issued_tokens import TokenLogin
 
 BROKER_MECHANISM: Final = "sasl.mechanism.inter.broker.protocol"
 CONTROLLER_MECHANISM: Final = "sasl.mechanism.controller.protocol"
@@ -38,7 +39,7 @@ class NodeCredentials:
     username: str
     password: str = attrs.field(repr=False)
     property_name: str
-    login: TokenLogin | None = None
+    login: "TokenLogin | None" = None
 
     @property
     def is_scram(self) -> bool:
@@ -53,6 +54,8 @@ def node_credentials(config: NodeConfig, listener: str, mechanism_name: str) -> 
     """
     mechanism = _mechanism(config, listener, mechanism_name)
     if mechanism == OAUTHBEARER:
+        from barnabas.security.sasl.token_logins import token_login
+
         login, name = token_login(config, listener)
         return NodeCredentials(mechanism, "", "", name, login)
     name = listener_property(listener, _JAAS, mechanism)

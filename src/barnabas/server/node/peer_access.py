@@ -12,7 +12,6 @@ import attrs
 
 from barnabas.client.client_config import ClientConfig, SaslSettings, TlsSettings
 from barnabas.client.failures import AuthenticationError
-from barnabas.client.issued_tokens import IssuedTokens
 from barnabas.cluster.metadata.scram_credentials import SCRAM_BY_NAME
 from barnabas.config import ConfigError, NodeConfig
 from barnabas.config.listener_values import listener_property
@@ -25,6 +24,7 @@ from barnabas.security.sasl.node_credentials import (
 from barnabas.server.node_failures import StartupError
 
 if TYPE_CHECKING:
+    from barnabas.client.issued_tokens import IssuedTokens
     from barnabas.cluster.metadata.image import MetadataImage
     from barnabas.server.transport.outgoing_tls import OutgoingTls
     from barnabas.server.transport.tls_listener import TlsListener
@@ -57,6 +57,8 @@ class PeerAccess:
         if self.protocol.startswith("SASL_"):
             self.credentials = node_credentials(self._config, self._listener, self._mechanism_name)
             if self.credentials.login is not None:
+                from barnabas.client.issued_tokens import IssuedTokens
+
                 self._tokens = IssuedTokens(self.credentials.login)
         if self.protocol.endswith("SSL"):
             from barnabas.server.transport.outgoing_tls import OutgoingTls
