@@ -5,7 +5,7 @@ It imports httpx when it fetches the first document.
 
 import json
 from collections.abc import Mapping
-from typing import Any, Final, cast
+from typing import Final, cast
 from urllib.parse import urlsplit
 
 from barnabas.http_failures import reason_of
@@ -40,11 +40,8 @@ def post_form(url: str, form: Mapping[str, str], username: str, password: str) -
 
     Raises DocumentError.
     """
-    import httpx
-
     check_address(url)
-    auth = httpx.BasicAuth(username, password)
-    return as_object(_fetch(url, "POST", data=dict(form), auth=auth))
+    return as_object(_fetch(url, form, (username, password)))
 
 
 def as_object(data: bytes) -> dict[str, object]:
@@ -58,11 +55,14 @@ def as_object(data: bytes) -> dict[str, object]:
     return dict(cast("Mapping[str, object]", found))
 
 
-def _fetch(url: str, method: str = "GET", **sent: Any) -> bytes:
+def _fetch(
+    url: str, form: Mapping[str, str] | None = None, credentials: tuple[str, str] | None = None
+) -> bytes:
     import httpx
 
     try:
-        with httpx.stream(method, url, timeout=_TIMEOUT_S, **sent) as response:
+        method = "GET" if form is None else "POST"
+        with httpx.stream(method, url, data=form, auth=credentials, timeout=_TIMEOUT_S) as response:
             if not response.is_success:
                 raise DocumentError(f"status {response.status_code}")
             data = bytearray()
