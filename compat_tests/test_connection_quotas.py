@@ -176,7 +176,7 @@ def inner_and_outer(request: pytest.FixtureRequest) -> Iterator[tuple[str, str]]
         ),
         "inter.broker.listener.name": "PLAINTEXT",
         "max.connections": "2",
-        "num.network.threads": "1",  # in Kafka each thread closes a connection of its own
+        "num.network.threads": "1",  # in Kafka each thread closes one
     }
     try:
         process.start()

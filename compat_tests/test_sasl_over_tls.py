@@ -1,6 +1,6 @@
 """librdkafka's clients with each mechanism over TLS: records, groups, transactions, admin calls.
 
-The users are not super users: an ACL gives each what it needs, and no more.
+The users are not super users: ACLs give each the names that begin as its own.
 """
 
 import time

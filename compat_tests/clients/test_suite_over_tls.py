@@ -56,7 +56,7 @@ def allowed(kind: ResourceType) -> AclBinding:
 
 @pytest.fixture(params=TESTS)
 def kind(request: pytest.FixtureRequest) -> str:
-    """How clients authenticate: with certificates, or with SCRAM."""
+    """The credentials of clients: certificates, or SCRAM."""
     return request.param
 
 

@@ -108,7 +108,7 @@ def test_node_may_log_in_with_a_token() -> None:
     file = {f"{TOKENS}.oauthbearer.token.endpoint.url": "file:///run/token"}
     own = credentials(**{**LOGIN, **file}).login
     assert own is not None
-    assert str(own.file) == "/run/token"
+    assert own.file == "/run/token"
 
 
 @pytest.mark.parametrize(

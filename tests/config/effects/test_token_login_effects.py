@@ -34,12 +34,12 @@ MODULE = f"{MODULES}.oauthbearer.OAuthBearerLoginModule required"
 
 
 def signed() -> str:
-    """Return a signed token, as it stands in its message."""
+    """Return a signed token."""
     return token().decode().split("Bearer ")[1].rstrip("\x01")
 
 
 class Issuer(ThreadingHTTPServer):
-    """Gives tokens to the client `node` for its secret, and notes the forms that it gets."""
+    """An issuer with the client `node`, which keeps the forms that it gets."""
 
     daemon_threads = True
 
@@ -146,7 +146,7 @@ def test_node_logs_in_with_a_token_for_its_credentials(issuer: Issuer, port: int
             log_in(of_issuer(issuer, **changed), port)
 
 
-def test_credentials_may_stand_in_the_login_module(issuer: Issuer, port: int) -> None:
+def test_credentials_may_be_options_of_the_login_module(issuer: Issuer, port: int) -> None:
     options = 'clientId="node" clientSecret="node-secret" scope="old"'
     url = {f"{PREFIX}.oauthbearer.token.endpoint.url": issuer.url}
     log_in(access(**{f"{PREFIX}.jaas.config": f"{MODULE} {options};"}, **url), port)
@@ -166,7 +166,7 @@ def test_token_in_a_file_is_read_for_each_login(tmp_path: Path, port: int) -> No
 
 
 @pytest.mark.parametrize("answer", [{"token": "x"}, {"access_token": ""}, {"access_token": 1}])
-def test_answer_without_a_token_is_no_login(
+def test_login_fails_without_a_token_in_the_answer(
     issuer: Issuer, port: int, answer: dict[str, object]
 ) -> None:
     issuer.answer = answer

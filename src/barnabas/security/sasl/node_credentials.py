@@ -20,7 +20,7 @@ from barnabas.security.sasl.sasl_settings import (
 )
 
 if TYPE_CHECKING:
-    from barnabas.client.issued_tokens import TokenLogin
+    from barnabas.security.sasl.token_logins import TokenLogin
 
 BROKER_MECHANISM: Final = "sasl.mechanism.inter.broker.protocol"
 CONTROLLER_MECHANISM: Final = "sasl.mechanism.controller.protocol"

@@ -1,4 +1,4 @@
-"""How a node gets the token with which it logs in at other nodes, from its configuration.
+"""The way to the token with which a node logs in at other nodes, from its configuration.
 
 The properties are those of Kafka's `OAuthBearerLoginCallbackHandler`; each may have the prefix of a
 listener and mechanism. Credentials in the login module, its older place, count where no property
@@ -7,7 +7,8 @@ has them.
 
 from typing import Final
 
-from barnabas.client.issued_tokens import TokenLogin
+import attrs
+
 from barnabas.config import ConfigError, NodeConfig
 from barnabas.config.listener_values import listener_property, listener_value
 from barnabas.json_documents import DocumentError, check_address
@@ -24,11 +25,29 @@ _URL: Final = "sasl.oauthbearer.token.endpoint.url"
 _CLIENT_ID: Final = "sasl.oauthbearer.client.credentials.client.id"
 _CLIENT_SECRET: Final = "sasl.oauthbearer.client.credentials.client.secret"
 _SCOPE: Final = "sasl.oauthbearer.scope"
+_FILE: Final = "file:"
 _OPTIONS: Final = {_CLIENT_ID: "clientId", _CLIENT_SECRET: "clientSecret", _SCOPE: "scope"}
 
 
+@attrs.frozen
+class TokenLogin:
+    """The address of tokens, and the client's credentials there; a file needs none."""
+
+    url: str
+    client_id: str = ""
+    client_secret: str = attrs.field(default="", repr=False)
+    scope: str | None = None
+
+    @property
+    def file(self) -> str | None:
+        """The path of the file that has the token, None for an issuer."""
+        if not self.url.startswith(_FILE):
+            return None
+        return self.url.removeprefix(_FILE).removeprefix("//")
+
+
 def token_login(config: NodeConfig, listener: str) -> tuple[TokenLogin, str]:
-    """Return how a node gets its token for a listener, and the property of the address.
+    """Return the way to a node's token for a listener, and the property of the address.
 
     Raises ConfigError.
     """

@@ -65,7 +65,7 @@ async def create_topics(
 
 
 def _creation_of(client: "AnyContext") -> "AnyContext":
-    """Return the context of a client's CreateTopics in the place of its own request.
+    """Return the context of a CreateTopics request that is sent for a client.
 
     As in Kafka it has the client's id and correlation id, and the latest version.
     """

@@ -1,4 +1,4 @@
-"""The tokens with which a client logs in by OAUTHBEARER: from its issuer, or from a file.
+"""The tokens with which a node logs in at others by OAUTHBEARER: from its issuer, or from a file.
 
 The issuer gives them for client credentials (RFC 6749, 4.4). A token is used until most of its life
 is over, as in Kafka (`sasl.login.refresh.window.factor`); a file is read for each login.
@@ -11,30 +11,11 @@ import time
 from pathlib import Path
 from typing import Final
 
-import attrs
-
 from barnabas.client.failures import AuthenticationError
 from barnabas.json_documents import DocumentError, post_form
+from barnabas.security.sasl.token_logins import TokenLogin
 
-_FILE: Final = "file:"
 _USED_SHARE: Final = 0.8
-
-
-@attrs.frozen
-class TokenLogin:
-    """The address of tokens, and the client's credentials there; a file needs none."""
-
-    url: str
-    client_id: str = ""
-    client_secret: str = attrs.field(default="", repr=False)
-    scope: str | None = None
-
-    @property
-    def file(self) -> Path | None:
-        """The file that has the token, None for an issuer."""
-        if not self.url.startswith(_FILE):
-            return None
-        return Path(self.url.removeprefix(_FILE).removeprefix("//"))
 
 
 class IssuedTokens:
@@ -48,17 +29,16 @@ class IssuedTokens:
 
     def token(self) -> str:
         """Return a token that is valid now. Raises AuthenticationError when there is none."""
-        file = self._login.file
-        if file is not None:
-            return self._from_file(file)
+        if self._login.file is not None:
+            return self._from_file(self._login.file)
         with self._lock:
             if time.time() >= self._used_until_s:
                 self._fetch()
             return self._token
 
-    def _from_file(self, file: Path) -> str:
+    def _from_file(self, file: str) -> str:
         try:
-            return file.read_text().strip()
+            return Path(file).read_text().strip()
         except (OSError, UnicodeDecodeError) as error:
             raise AuthenticationError(f"cannot read the token in {file}: {error}") from None
 
