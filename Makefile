@@ -41,7 +41,7 @@
 #                 slices and a sink in turn (SECONDS=600 for each)
 #   make registry-soak   three registries killed under load, and simulated instances (SEEDS=10000)
 #   make bench-registry  measurements of the schema registry
-#   make fuzz     damaged bytes sent to codecs, batches, decompressors and a node (SECONDS=60)
+#   make fuzz     damaged bytes sent to codecs, batches, decompressors, a node and its logins (SECONDS=60)
 #   make downloads   fetch what `make compat` needs beside small Python packages
 #   make clean    remove .venv, .cache and the caches of tools
 
