@@ -8,6 +8,7 @@ stays open.
 
 import os
 import random
+import socket
 import ssl
 import struct
 import tempfile
@@ -30,6 +31,7 @@ from compat_tests.servers import BarnabasProcess
 _MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 _CONNECTIONS: Final = 50
 _WITHIN_S: Final = 30.0
+_ANSWER_S: Final = 2.0
 Damage = Callable[[random.Random, bytes], bytes]
 
 
@@ -107,11 +109,23 @@ def attack(chance: random.Random, target: Target, frames: list[bytes], damage: D
                 connection.socket, server_hostname="localhost"
             )
         login = steps(chance)
-        for _ in range(chance.randint(1, 8)):
-            payload = chance.choice(login) if chance.random() < 0.7 else chance.choice(frames)
-            if chance.random() < 0.5:
+        sent = chance.choices(login, k=4) + chance.choices(frames, k=2)
+        chance.shuffle(sent)
+        is_in_order = chance.random() < 0.3
+        for payload in [*login[:3], login[-1]] if is_in_order else sent:
+            if chance.random() < (0.1 if is_in_order else 0.5):
                 payload = damage(chance, payload)
             connection.socket.sendall(struct.pack(">i", len(payload)) + payload)
+        if is_in_order:
+            _read_answers(connection.socket)
+
+
+def _read_answers(sock: socket.socket) -> None:
+    """Read until the node closes: it carries out no request of a client that is gone."""
+    sock.shutdown(socket.SHUT_WR)
+    sock.settimeout(_ANSWER_S)
+    while sock.recv(1 << 16):
+        pass
 
 
 def run(
