@@ -10,7 +10,8 @@
 #   make compat-kafka   the same suite against Apache Kafka 4.3.0, which validates the suite
 #   make compat-suites   whole test suites of franz-go, kafka-python and aiokafka, and Kafka's Java
 #                 tools, on three nodes (SECONDS=60 ARGS="--server barnabas kafka --suites java");
-#                 make compat-franz: those of franz-go alone
+#                 make compat-franz: those of franz-go alone; make compat-franz-secured: kgo's with
+#                 SCRAM over TLS
 #   make compat-rust   build Rust's client of schema registries, and run its test (2 minutes)
 #   make bench    measurements, compared with Apache Kafka when Java and Maven are installed
 #   make sim      seeds of the simulated cluster (SECONDS=60), or one seed with its log (SEED=n)
@@ -81,7 +82,7 @@ COMPAT_TESTS ?= compat_tests
 COMPAT_WORKERS ?= 4
 
 .PHONY: help run test lint style types unit downloads compat compat-stalls compat-kafka compat-rust \
-  compat-suites compat-franz bench \
+  compat-suites compat-franz compat-franz-secured bench \
   bench-pipeline bench-security bench-state bench-scale docs fuzz soak sim \
   sim-mistakes sim-coverage \
   registry-soak bench-registry connect-oracle streams-parity ladder ladder-short ladder-secured ladder-partitions bench-nodes \
@@ -131,6 +132,9 @@ compat-suites: $(DEV) $(JARS) $(FRANZ) $(KAFKA_PYTHON) $(AIOKAFKA)
 
 compat-franz: $(DEV) $(JARS) $(FRANZ)
 	$(BIN)/python -m compat_tests.clients --suites kgo kadm $(ARGS)
+
+compat-franz-secured: $(DEV) $(JARS) $(FRANZ)
+	$(BIN)/python -m compat_tests.clients --suites kgo --secured $(ARGS)
 
 compat-rust: $(DEV) $(RUST)
 	$(BIN)/python -m pytest compat_tests/test_registry_other_clients.py -k rust $(ARGS)

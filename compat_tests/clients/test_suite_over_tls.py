@@ -1,4 +1,4 @@
-"""franz-go's suite on three nodes with TLS between all, ACLs, and certificates or SCRAM of clients.
+"""franz-go's suite on three nodes that have TLS between all, client certificates and ACLs.
 
 The suite's user is not a super user: its rights are ACLs on topics, groups and transactional ids.
 """
@@ -18,20 +18,16 @@ from confluent_kafka.admin import (
 
 from barnabas.testing.process import ClusterProcess
 from compat_tests.clients import franz_suites
-from compat_tests.clients.franz_suites import ClientFiles, ScramUser
+from compat_tests.clients.franz_suites import ClientFiles
 from compat_tests.clients.known_failures import unexpected
 from compat_tests.clients.outcomes import Result, failures
-from compat_tests.cluster.secured import USERS, Security
+from compat_tests.cluster.secured import Security
 
 pytestmark = pytest.mark.timeout(600)
 
 SUITE = "suite.example"
 RECORDS = 2000
-TESTS = {
-    "mutual": "TestTxn|TestGroupETL|TestClient_ProduceLarge",
-    "sasl": "TestGroupETL|TestClient_ProduceLarge",
-}
-USER = ScramUser(SUITE, "suite-secret")
+TESTS = "TestTxn|TestGroupETL|TestClient_ProduceLarge"
 TIMEOUT_S = 500.0
 CONFIG = {
     "default.replication.factor": "3",
@@ -54,21 +50,13 @@ def allowed(kind: ResourceType) -> AclBinding:
     )
 
 
-@pytest.fixture(params=TESTS)
-def kind(request: pytest.FixtureRequest) -> str:
-    """The credentials of clients: certificates, or SCRAM."""
-    return request.param
-
-
 @pytest.fixture
-def cluster(tmp_path: Path, security: Security, kind: str) -> Iterator[ClusterProcess]:
-    nodes, client = security.of(kind)
-    users = {**USERS, USER.name: USER.password} if kind == "sasl" else {}
-    data = tmp_path / "data"
-    with ClusterProcess(3, data, {**nodes, **CONFIG}, users=users, client=client) as started:
+def cluster(tmp_path: Path, security: Security) -> Iterator[ClusterProcess]:
+    nodes, client = security.of("mutual")
+    with ClusterProcess(3, tmp_path / "data", {**nodes, **CONFIG}, client=client) as started:
         admin = AdminClient({**started.client_config()})
         kinds = (ResourceType.TOPIC, ResourceType.GROUP, ResourceType.TRANSACTIONAL_ID)
-        for created in admin.create_acls([allowed(each) for each in kinds]).values():
+        for created in admin.create_acls([allowed(kind) for kind in kinds]).values():
             created.result(60)
         yield started
 
@@ -79,20 +67,19 @@ def security(tmp_path: Path) -> Security:
 
 
 def test_suite_of_kgo_passes_over_tls_with_the_rights_of_acls(
-    tmp_path: Path, security: Security, cluster: ClusterProcess, kind: str
+    tmp_path: Path, security: Security, cluster: ClusterProcess
 ) -> None:
     if reason := franz_suites.missing():
         pytest.skip(reason)
-    own = security.issue(tmp_path / "suite.pem", SUITE) if kind == "mutual" else None
+    own = security.issue(tmp_path / "suite.pem", SUITE)
     outcomes = franz_suites.run(
         "kgo",
         cluster.bootstrap,
         records=RECORDS,
-        tests=TESTS[kind],
+        tests=TESTS,
         timeout_s=TIMEOUT_S,
         tls=ClientFiles(security.ca, own, own),
-        user=USER if kind == "sasl" else None,
     )
     wrong = unexpected(outcomes)
     assert not wrong, failures(wrong)
-    assert sum(each.result is Result.PASSED for each in outcomes) >= len(TESTS[kind].split("|"))
+    assert sum(each.result is Result.PASSED for each in outcomes) >= 5
