@@ -2,6 +2,7 @@
 
 import base64
 import json
+import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -33,9 +34,9 @@ HANDLER = f"{MODULES}.oauthbearer.OAuthBearerLoginCallbackHandler"
 MODULE = f"{MODULES}.oauthbearer.OAuthBearerLoginModule required"
 
 
-def signed() -> str:
+def signed(**claims: int) -> str:
     """Return a signed token."""
-    return token().decode().split("Bearer ")[1].rstrip("\x01")
+    return token(**claims).decode().split("Bearer ")[1].rstrip("\x01")
 
 
 class Issuer(ThreadingHTTPServer):
@@ -181,3 +182,12 @@ def test_token_whose_end_is_unknown_is_used_once(issuer: Issuer, port: int) -> N
         with pytest.raises(AuthenticationError, match="invalid_token"):
             log_in(peers, port)
     assert len(issuer.forms) == 2
+
+
+def test_token_is_replaced_when_most_of_its_life_is_over(issuer: Issuer, port: int) -> None:
+    issuer.answer = {"access_token": signed(exp=int(time.time()) + 2)}
+    peers = of_issuer(issuer)
+    deadline = time.monotonic() + 30
+    while len(issuer.forms) < 2:
+        assert time.monotonic() < deadline
+        log_in(peers, port)
