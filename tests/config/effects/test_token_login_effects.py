@@ -19,6 +19,8 @@ from barnabas.client.failures import Address
 from barnabas.config import NodeConfig
 from barnabas.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from barnabas.security.sasl.node_credentials import BROKER_MECHANISM
+from barnabas.security.sasl.token_logins import TokenLogin
+from barnabas.server.node.issued_tokens import IssuedTokens
 from barnabas.server.node.peer_access import PeerAccess
 from tests.config.effects.observed import observes
 from tests.config.effects.test_sasl_effects import (
@@ -184,10 +186,10 @@ def test_token_whose_end_is_unknown_is_used_once(issuer: Issuer, port: int) -> N
     assert len(issuer.forms) == 2
 
 
-def test_token_is_replaced_when_most_of_its_life_is_over(issuer: Issuer, port: int) -> None:
+def test_token_is_replaced_when_most_of_its_life_is_over(issuer: Issuer) -> None:
     issuer.answer = {"access_token": signed(exp=int(time.time()) + 2)}
-    peers = of_issuer(issuer)
+    tokens = IssuedTokens(TokenLogin(issuer.url, "node", "node-secret"))
     deadline = time.monotonic() + 30
     while len(issuer.forms) < 2:
         assert time.monotonic() < deadline
-        log_in(peers, port)
+        tokens.token()
