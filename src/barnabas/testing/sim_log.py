@@ -131,8 +131,9 @@ class SimLog:
         return AppendInfo(first.base_offset, last.last_offset, duplicate=not new)
 
     def _append(self, header: BatchHeader, data: bytes) -> None:
-        epoch, start = header.partition_leader_epoch, header.base_offset
-        self.start_leader_epoch(epoch, self.log_end_offset if epoch < self.promoted_epoch else start)
+        epoch = header.partition_leader_epoch
+        is_mirrored = epoch < self.promoted_epoch
+        self.start_leader_epoch(epoch, self.log_end_offset if is_mirrored else header.base_offset)
         self._written_epochs = self.epochs
         self.batches.append((header, data))
         self.log_end_offset = header.next_offset
