@@ -10,18 +10,20 @@
 #   make compat-kafka   the same suite against Apache Kafka 4.3.0, which validates the suite
 #   make compat-suites   whole test suites of franz-go, kafka-python and aiokafka, and Kafka's Java
 #                 tools, on three nodes (SECONDS=60 ARGS="--server barnabas kafka --suites java");
-#                 make compat-franz: those of franz-go alone
+#                 make compat-franz: those of franz-go alone; make compat-franz-secured: kgo's with
+#                 SCRAM over TLS
 #   make compat-rust   build Rust's client of schema registries, and run its test (2 minutes)
 #   make bench    measurements, compared with Apache Kafka when Java and Maven are installed
 #   make sim      seeds of the simulated cluster (SECONDS=60), or one seed with its log (SEED=n)
 #   make sim-mistakes   search for the planted mistakes of the cluster; make sim-coverage
 #   make ladder-short   faults of three nodes under load, each once (minutes)
+#   make ladder-secured   the steps of one cluster over SASL_SSL, between the nodes too
 #   make ladder   the same repeatedly, beside three Apache Kafka nodes (SECONDS=3600)
 #   make ladder-mistakes   mistakes planted in real nodes, which the steps of the ladder must notice
 #   make soak-cluster   the ladder's steps shuffled on one cluster (SECONDS=600 SEED=n)
 #   make ladder-partitions   10,000 partitions on three nodes, one of which is killed
 #   make bench-nodes   `serve --nodes 2` beside one Apache Kafka, fifty producers
-#   make bench-security   TLS, logins and ACLs beside Apache Kafka (ARGS="--rounds 3")
+#   make bench-security   TLS, logins, ACLs and quotas beside Apache Kafka (ARGS="--rounds 3 --rows tls quotas")
 #   make bench-pipeline   jobs beside Kafka Streams and Java's Connect (ARGS="--rounds 3")
 #   make bench-state   ways to keep state by key in Spark (ARGS="--keys 100000 --ways native buckets-256")
 #   make bench-scale   how cost grows with partitions, connections and bytes (20 GB of disk)
@@ -40,7 +42,7 @@
 #                 slices and a sink in turn (SECONDS=600 for each)
 #   make registry-soak   three registries killed under load, and simulated instances (SEEDS=10000)
 #   make bench-registry  measurements of the schema registry
-#   make fuzz     damaged bytes sent to codecs, batches, decompressors and a node (SECONDS=60)
+#   make fuzz     damaged bytes sent to codecs, batches, decompressors, a node and its logins (SECONDS=60)
 #   make downloads   fetch what `make compat` needs beside small Python packages
 #   make clean    remove .venv, .cache and the caches of tools
 
@@ -80,10 +82,10 @@ COMPAT_TESTS ?= compat_tests
 COMPAT_WORKERS ?= 4
 
 .PHONY: help run test lint style types unit downloads compat compat-stalls compat-kafka compat-rust \
-  compat-suites compat-franz bench \
+  compat-suites compat-franz compat-franz-secured bench \
   bench-pipeline bench-security bench-state bench-scale docs fuzz soak sim \
   sim-mistakes sim-coverage \
-  registry-soak bench-registry connect-oracle streams-parity ladder ladder-short ladder-partitions bench-nodes \
+  registry-soak bench-registry connect-oracle streams-parity ladder ladder-short ladder-secured ladder-partitions bench-nodes \
   ladder-mistakes soak-cluster soak-jdbc soak-lake compat-delta compat-iceberg compat-growth \
   soak-pipelines clean
 
@@ -131,6 +133,9 @@ compat-suites: $(DEV) $(JARS) $(FRANZ) $(KAFKA_PYTHON) $(AIOKAFKA)
 compat-franz: $(DEV) $(JARS) $(FRANZ)
 	$(BIN)/python -m compat_tests.clients --suites kgo kadm $(ARGS)
 
+compat-franz-secured: $(DEV) $(JARS) $(FRANZ)
+	$(BIN)/python -m compat_tests.clients --suites kgo --secured $(ARGS)
+
 compat-rust: $(DEV) $(RUST)
 	$(BIN)/python -m pytest compat_tests/test_registry_other_clients.py -k rust $(ARGS)
 
@@ -155,6 +160,9 @@ soak-cluster: $(DEV) $(JARS)
 
 ladder-short: $(DEV) $(JARS)
 	$(BIN)/python -m pytest compat_tests/cluster $(ARGS)
+
+ladder-secured: $(DEV) $(JARS)
+	$(BIN)/python -m pytest -n0 compat_tests/cluster/test_ladder.py --secured $(ARGS)
 
 ladder-mistakes: $(DEV) $(JARS)
 	$(BIN)/python -m compat_tests.cluster.ladder_mistakes $(ARGS)
@@ -300,14 +308,21 @@ $(GO): $(wildcard compat_tests/go/*)
 	    go build -o $(CURDIR)/$(@D)/registryclients .) && touch $@; \
 	else echo "go not found (Debian: apt install golang): skipping what needs compat_tests/go"; fi
 
-# franz-go's own tests, from the Go module proxy. They run in the folders of their sources.
+# franz-go's own tests, from the Go module proxy, with one change (scram.sed). They run in the folders
+# of their sources.
 $(FRANZ): $(wildcard compat_tests/clients/franz/*)
 	@if command -v go >/dev/null; then \
 	  mkdir -p $(@D) && cd compat_tests/clients/franz && \
 	  { $(FETCH) go mod download || \
 	    { echo "franz-go's modules could not be fetched: check the network, GOPROXY, and go (1.26)"; exit 1; }; } && \
+	  built=$(CURDIR)/$(@D) && rm -rf $$built/source $$built/*.test && \
+	  cp -r $$(go list -m -f '{{.Dir}}' github.com/twmb/franz-go) $$built/source && \
+	  chmod -R u+w $$built/source && sed -i -f scram.sed $$built/source/pkg/kgo/helpers_test.go && \
+	  cp go.mod $$built/go.mod && cp go.sum $$built/go.sum && \
+	  go mod edit -replace github.com/twmb/franz-go=$$built/source $$built/go.mod && \
 	  for package in kgo kadm; do \
-	    go test -c -o $(CURDIR)/$(@D)/$$package.test github.com/twmb/franz-go/pkg/$$package && \
+	    go test -c -modfile $$built/go.mod -o $$built/$$package.test \
+	      github.com/twmb/franz-go/pkg/$$package && \
 	    go list -f '{{.Dir}}' github.com/twmb/franz-go/pkg/$$package \
 	      >$(CURDIR)/$(@D)/$$package.folder || exit 1; \
 	  done && touch $(CURDIR)/$@; \

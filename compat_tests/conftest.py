@@ -30,6 +30,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "one is expected to answer",
     )
     parser.addoption(
+        "--secured", action="store_true", help="run the steps of the ladder over SASL_SSL"
+    )
+    parser.addoption(
         "--size-mb", type=int, default=50, help="megabytes of generated web-access events"
     )
 

@@ -1,10 +1,11 @@
-"""Fuzzing for a given time: `make fuzz SECONDS=n`, half of it on the codecs, half on a node.
+"""Fuzzing for a given time: `make fuzz SECONDS=n`, a third on the codecs, on a node, on its logins.
 
 `tests.fuzz` fuzzes the codecs (frames, messages, batches, each decompressor) in a separate process.
 Then valid requests of every served api are encoded, damaged by a seeded generator (bytes flipped,
 cut, repeated, numbers set to extremes) and sent over short connections. After each burst another
 connection must answer within a second, the process must be alive, and its memory must stay below a
-limit. The first failure prints the seed, which repeats the run.
+limit. The first failure prints the seed, which repeats the run. `login_fuzz` does the same to
+listeners that ask for TLS or a login.
 """
 
 import argparse
@@ -17,10 +18,11 @@ from pathlib import Path
 
 from barnabas.protocol.apis import API
 from barnabas.protocol.messages.metadata import MetadataRequest
-from compat_tests import wire
+from compat_tests import login_fuzz, wire
 from compat_tests.servers import BarnabasProcess
 
 BURST = 200
+_PARTS = ["codecs", "node", "logins"]
 RESIDENT_GROWTH_MAX = 200_000_000  # bytes
 EXTREMES = [b"\xff" * 4, b"\x7f\xff\xff\xff", b"\x80\x00\x00\x00", bytes(4), b"\xff" * 10, b"\xff"]
 
@@ -102,20 +104,41 @@ def run(seconds: float, seed: int) -> int:
         server.close()
 
 
+def run_logins(seconds: float, seed: int) -> int:
+    """Fuzz what a node reads before authentication; return the number of connections."""
+    deadline = time.monotonic() + seconds
+    base: list[int] = []
+
+    def check_memory(pid: int) -> None:
+        base.append(resident_bytes(pid))
+        if base[-1] - base[0] > RESIDENT_GROWTH_MAX:
+            raise MemoryError(f"the server grew by {base[-1] - base[0]} bytes")
+
+    def seconds_left() -> float:
+        return deadline - time.monotonic()
+
+    return login_fuzz.run(seconds_left, random.Random(seed), seeds(), damaged, check_memory)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--seed", type=int, default=random.randrange(2**32))
-    parser.add_argument("--only", choices=["codecs", "node"], help="all the time on one of them")
+    parser.add_argument("--only", choices=_PARTS, help="all the time on one of them")
     options = parser.parse_args()
-    seconds = options.seconds if options.only else options.seconds / 2
-    if options.only != "node":
+    parts = [options.only] if options.only else _PARTS
+    seconds = options.seconds / len(parts)
+    if "codecs" in parts:
         command = [sys.executable, "-m", "tests.fuzz", f"--seconds={seconds}"]
         subprocess.run([*command, f"--seed={options.seed}"], check=True)
-    if options.only != "codecs":
+    if "node" in parts:
         print(f"seed {options.seed}")
         connections = run(seconds, options.seed)
         print(f"{connections} connections with damaged requests, all withstood")
+    if "logins" in parts:
+        print(f"seed {options.seed}")
+        connections = run_logins(seconds, options.seed)
+        print(f"{connections} connections before authentication, all withstood")
 
 
 if __name__ == "__main__":

@@ -3,11 +3,13 @@
 from confluent_kafka import IsolationLevel, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
+from compat_tests.client_security import librdkafka
+
 
 def ends(bootstrap: str, topic: str, partitions: int, level: IsolationLevel) -> dict[int, int]:
     """Return the end of each partition for readers of an isolation level."""
     places = {TopicPartition(topic, number): OffsetSpec.latest() for number in range(partitions)}
-    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+    admin = AdminClient({**librdkafka(bootstrap), "log_level": 0})
     answers = admin.list_offsets(places, isolation_level=level)
     return {place.partition: future.result(60).offset for place, future in answers.items()}
 

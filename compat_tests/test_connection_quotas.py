@@ -1,15 +1,16 @@
 """Rates of new connections: of a server, of a listener, and from an address."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 
 from barnabas.protocol.messages.api_versions import ApiVersionsRequest
 from barnabas.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
+from barnabas.testing.free_ports import free_ports
 from compat_tests import jars, wire
 from compat_tests.client_quotas import OK, Parts, alter, describe
-from compat_tests.servers import ServerProcess
+from compat_tests.servers import KINDS, ServerProcess
 
 RATE = "connection_creation_rate"
 LIMIT = "max.connection.creation.rate"
@@ -157,3 +158,46 @@ def test_limit_without_any_connection_is_refused(
     (result,) = wire.call(bootstrap, request, 1).responses
     assert result.error_code == INVALID_REQUEST
     assert "Invalid" in result.error_message
+
+
+@pytest.fixture
+def inner_and_outer(request: pytest.FixtureRequest) -> Iterator[tuple[str, str]]:
+    """The addresses of a broker's listeners for brokers and for clients: it takes two clients."""
+    if request.config.getoption("--bootstrap"):
+        pytest.skip("needs a server with its own listeners")
+    process = KINDS[request.config.getoption("--server")]()
+    (port,) = free_ports(1)
+    clients = f"PLAINTEXT://{process.bootstrap},OUTER://127.0.0.1:{port}"
+    process.properties |= {
+        "listeners": f"{clients},CONTROLLER://127.0.0.1:{process.controller_port}",
+        "advertised.listeners": clients,
+        "listener.security.protocol.map": (
+            "PLAINTEXT:PLAINTEXT,OUTER:PLAINTEXT,CONTROLLER:PLAINTEXT"
+        ),
+        "inter.broker.listener.name": "PLAINTEXT",
+        "max.connections": "2",
+        "num.network.threads": "1",  # in Kafka each thread closes one
+    }
+    try:
+        process.start()
+        yield process.bootstrap, f"127.0.0.1:{port}"
+    finally:
+        process.close()
+
+
+def test_connection_of_a_broker_closes_the_one_that_was_used_longest_ago(
+    inner_and_outer: tuple[str, str],
+) -> None:
+    inner, outer = inner_and_outer
+    with wire.Connection(outer) as first, wire.Connection(outer) as second:
+        for connection in (first, second, first):
+            connection.call(ApiVersionsRequest(), 0)
+        with wire.Connection(inner) as broker:
+            broker.call(ApiVersionsRequest(), 0)
+            assert second.closes_silently()
+            first.call(ApiVersionsRequest(), 0)
+            broker.call(ApiVersionsRequest(), 0)
+            with wire.Connection(outer) as waiting:
+                waiting.send(ApiVersionsRequest(), 0)
+                first.close()
+                assert waiting.receive(ApiVersionsRequest.API_KEY, 0, 1).error_code == 0

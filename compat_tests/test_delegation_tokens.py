@@ -17,7 +17,9 @@ from barnabas.protocol.messages.create_delegation_token import (
 )
 from barnabas.protocol.messages.create_topics import CreateTopicsRequest
 from barnabas.protocol.messages.describe_delegation_token import DescribeDelegationTokenRequest
+from barnabas.protocol.messages.envelope import EnvelopeRequest
 from barnabas.protocol.messages.expire_delegation_token import ExpireDelegationTokenRequest
+from barnabas.protocol.messages.principal import DefaultPrincipalData
 from barnabas.protocol.messages.renew_delegation_token import RenewDelegationTokenRequest
 from barnabas.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from barnabas.protocol.messages.sasl_handshake import SaslHandshakeRequest
@@ -70,6 +72,39 @@ def properties_of(port: int, sasl_port: int, controller_port: int) -> dict[str, 
         "super.users": "User:ANONYMOUS;User:broker;User:admin",
         "delegation.token.secret.key": "secret of the cluster",
     }
+
+
+def embedded(port: int, user: str) -> CreateDelegationTokenResponse:
+    """Create a token as a broker does that forwards a client's request to a controller."""
+    principal = DefaultPrincipalData(type="User", name=user, token_authenticated=False)
+    envelope = EnvelopeRequest(
+        request_data=wire.request_frame(CreateDelegationTokenRequest(max_lifetime_ms=-1), 3, 1),
+        request_principal=b"\0\0" + bytes(principal.encode(0)),
+        client_host_address=b"\x7f\0\0\1",
+    )
+    answer = wire.call(f"127.0.0.1:{port}", envelope, 0)
+    assert answer.error_code == 0
+    return CreateDelegationTokenResponse.decode(memoryview(answer.response_data)[5:], 3)
+
+
+def test_controller_looks_at_its_listener_only_where_no_broker_forwards(request) -> None:
+    if request.config.getoption("--bootstrap"):
+        pytest.skip("needs a server with its own listeners")
+    process = KINDS[request.config.getoption("--server")]()
+    (sasl_port,) = free_ports(1)
+    properties = properties_of(process.port, sasl_port, process.controller_port)
+    protocols = properties["listener.security.protocol.map"]
+    in_plain_text = protocols.replace("CONTROLLER:SASL_PLAINTEXT", "CONTROLLER:PLAINTEXT")
+    process.properties |= properties | {"listener.security.protocol.map": in_plain_text}
+    controller = f"127.0.0.1:{process.controller_port}"
+    try:
+        process.start()
+        assert create(Secured(process.bootstrap, f"127.0.0.1:{sasl_port}"), "alice").error_code == 0
+        assert embedded(process.controller_port, "alice").error_code == 0
+        direct = wire.call(controller, CreateDelegationTokenRequest(max_lifetime_ms=-1), 3)
+        assert direct.error_code == NOT_ALLOWED
+    finally:
+        process.close()
 
 
 @pytest.fixture(scope="module")

@@ -9,6 +9,7 @@ import pytest
 from barnabas.protocol.messages.create_partitions import CreatePartitionsRequest
 from barnabas.protocol.messages.create_topics import CreateTopicsRequest
 from barnabas.protocol.messages.delete_topics import DeleteTopicsRequest
+from barnabas.protocol.messages.metadata import MetadataRequest
 from compat_tests import wire
 from compat_tests.client_quotas import limit
 from compat_tests.conftest import Topics
@@ -16,6 +17,7 @@ from compat_tests.conftest import Topics
 RATE = "controller_mutation_rate"
 BURST = 11  # windows of a second
 EXCEEDED = 89
+UNKNOWN = 3
 REFUSED = (EXCEEDED, None)
 Unique = Callable[[str], str]
 
@@ -137,3 +139,26 @@ def test_other_clients_are_not_held_back(
         use_up(bootstrap, client_id, connection, unique("mutations"))
     monkeypatch.setattr(wire, "CLIENT_ID", "other")
     assert outcome(wire.call(bootstrap, creation((unique("mutations"), 1)), 7)) == ([(0, None)], 0)
+
+
+def codes_of_topics(bootstrap: str, *names: str, creates: bool) -> list[int]:
+    """Return the errors of a Metadata request for topics, which it may create."""
+    wanted = [MetadataRequest.MetadataRequestTopic(name=name) for name in names]
+    request = MetadataRequest(topics=wanted, allow_auto_topic_creation=creates)
+    return [each.error_code for each in wire.call(bootstrap, request, 9).topics]
+
+
+def test_topics_of_first_use_count_for_the_client(
+    bootstrap: str, client_id: str, unique: Unique, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refused, created = unique("mutations"), unique("mutations")
+    with wire.Connection(bootstrap) as connection:
+        use_up(bootstrap, client_id, connection, unique("mutations"))
+    assert codes_of_topics(bootstrap, refused, creates=True) == [UNKNOWN]
+    monkeypatch.setattr(wire, "CLIENT_ID", "other")
+    deadline = time.monotonic() + 60
+    while codes_of_topics(bootstrap, created, creates=True) != [0]:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    # The controller decided about the other topic first.
+    assert codes_of_topics(bootstrap, refused, creates=False) == [UNKNOWN]

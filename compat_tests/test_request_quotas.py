@@ -4,8 +4,12 @@ import time
 from typing import Any
 
 from barnabas.protocol.messages.api_versions import ApiVersionsRequest
+from barnabas.protocol.messages.create_delegation_token import CreateDelegationTokenRequest
 from barnabas.protocol.messages.find_coordinator import FindCoordinatorRequest
 from barnabas.protocol.messages.list_groups import ListGroupsRequest
+from barnabas.protocol.messages.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+)
 from barnabas.protocol.messages.metadata import MetadataRequest
 from barnabas.protocol.messages.sasl_handshake import SaslHandshakeRequest
 from compat_tests import wire
@@ -33,6 +37,8 @@ def test_requests_of_each_kind_are_throttled(bootstrap: str, client_id: str) -> 
             (ListGroupsRequest(), 4),
             (FindCoordinatorRequest(coordinator_keys=["g"]), 4),
             (ApiVersionsRequest(client_software_name="a", client_software_version="1"), 3),
+            (CreateDelegationTokenRequest(max_lifetime_ms=-1), 3),  # refused on this listener
+            (ListPartitionReassignmentsRequest(topics=[]), 0),  # forwarded to the controller
         ):
             begun = time.monotonic()
             answer = connection.call(request, version)

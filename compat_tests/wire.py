@@ -7,6 +7,7 @@ import time
 from typing import Any
 
 from barnabas.protocol.apis import API
+from compat_tests.client_security import ClientSecurity, security_of
 
 CLIENT_ID = "wire"
 ANSWER_TIMEOUT_S = 60.0
@@ -31,7 +32,8 @@ def request_frame(message: Any, version: int, correlation_id: int) -> bytes:
 class Connection:
     """A blocking connection to a server; each request increments the correlation id.
 
-    `source` is the address that the connection comes from.
+    `source` is the address that the connection comes from. It logs in where the server at this
+    address asks for it (`client_security`).
     """
 
     def __init__(self, bootstrap: str, *, source: str | None = None) -> None:
@@ -41,6 +43,17 @@ class Connection:
         )
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.correlation_ids = itertools.count(1)
+        security = security_of(bootstrap)
+        if security is not None:
+            self._log_in(security, host)
+
+    def _log_in(self, security: ClientSecurity, host: str) -> None:
+        try:
+            self.socket = security.tls(self.socket, host)
+            security.log_in(self)
+        except BaseException:
+            self.close()
+            raise
 
     def __enter__(self) -> "Connection":
         return self

@@ -60,13 +60,13 @@ def requests(server: SecuredServer, scale: float) -> list[Figure]:
     return found
 
 
-def connections(server: SecuredServer) -> list[Figure]:
+def connections(server: SecuredServer, _: float = 1) -> list[Figure]:
     """Measure new TLS connections, one after another, each until its first answer."""
     context = server.context
     return _rate(server, "TLS connections", lambda: _connect(server.tls_port, context).close())
 
 
-def logins(server: SecuredServer) -> list[Figure]:
+def logins(server: SecuredServer, _: float = 1) -> list[Figure]:
     """Measure logins with SCRAM-SHA-256 on new TLS connections, one after another."""
     context = server.context
 
@@ -77,7 +77,7 @@ def logins(server: SecuredServer) -> list[Figure]:
     return _rate(server, "SCRAM logins", log_in)
 
 
-def idle(server: SecuredServer) -> list[Figure]:
+def idle(server: SecuredServer, _: float = 1) -> list[Figure]:
     """Measure the memory of TLS connections that are idle after their first answer."""
     context = server.context
     before = memory_bytes(server.server)

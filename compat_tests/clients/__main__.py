@@ -9,7 +9,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from compat_tests import jars
+from compat_tests.client_security import security_of
 from compat_tests.clients import franz_suites, java_tools, python_suites
+from compat_tests.clients.franz_suites import ClientFiles, ScramUser
 from compat_tests.clients.known_failures import KNOWN, unexpected
 from compat_tests.clients.outcomes import Outcome, Result, counts, failures
 from compat_tests.clients.three_nodes import three_nodes
@@ -38,8 +40,14 @@ class Suite:
 
 def _franz(package: str) -> Suite:
     def run(cluster: TrialCluster, extent: Extent) -> list[Outcome]:
+        security = security_of(cluster.bootstrap)
         return franz_suites.run(
-            package, cluster.bootstrap, records=extent.kgo_records, timeout_s=_SUITE_TIMEOUT_S
+            package,
+            cluster.bootstrap,
+            records=extent.kgo_records,
+            timeout_s=_SUITE_TIMEOUT_S,
+            tls=ClientFiles(security.authority) if security else None,
+            user=ScramUser(security.username, security.password) if security else None,
         )
 
     return Suite(run, franz_suites.missing)
@@ -66,13 +74,13 @@ SUITES: Mapping[str, Suite] = {
 }
 
 
-def _run(name: str, server: str, extent: Extent) -> list[Outcome] | None:
+def _run(name: str, server: str, extent: Extent, *, is_secured: bool) -> list[Outcome] | None:
     """Run a suite on one kind of server; return None when it cannot run here."""
     suite = SUITES[name]
     if reason := suite.missing():
         print(f"skipping {name}: {reason}", flush=True)
         return None
-    with three_nodes(server, suite.partitions) as cluster:
+    with three_nodes(server, suite.partitions, is_secured=is_secured) as cluster:
         outcomes = suite.run(cluster, extent)
     seconds = sum(each.seconds for each in outcomes if "/" not in each.name)
     print(f"{name} on {server}: {counts(outcomes)}, {seconds:.0f} s of tests", flush=True)
@@ -85,14 +93,17 @@ def main() -> int:
     parser.add_argument("--suites", nargs="+", choices=SUITES, default=list(SUITES))
     parser.add_argument("--records", type=int, default=50_000, help="records of kgo's tests")
     parser.add_argument("--seconds", type=int, default=60, help="length of Java's tools")
+    parser.add_argument("--secured", action="store_true", help="kgo, with SCRAM over TLS")
     arguments = parser.parse_args()
+    if arguments.secured and (arguments.suites != ["kgo"] or arguments.server != ["barnabas"]):
+        parser.error("--secured is for --suites kgo and --server barnabas")
     extent = Extent(arguments.records, arguments.seconds * _RECORDS_PER_SECOND)
     rows: list[str] = []
     wrong: list[str] = []
     for name in arguments.suites:
         cells: list[str] = []
         for server in arguments.server:
-            outcomes = _run(name, server, extent)
+            outcomes = _run(name, server, extent, is_secured=arguments.secured)
             cells.append(counts(outcomes) if outcomes is not None else "-")
             for each in outcomes or []:
                 if each.result is Result.FAILED and each.name in KNOWN:

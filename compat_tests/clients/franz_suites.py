@@ -12,6 +12,8 @@ from compat_tests.clients.outcomes import Outcome, of_go
 
 BINARIES = Path(__file__).parent.parent.parent / ".cache" / "franz"
 _END_S = 30.0
+_OWN_DIALER = "TestIssue769"
+"""A test that opens its connections itself, which kgo refuses beside TLS."""
 
 
 def missing() -> str | None:
@@ -26,8 +28,16 @@ class ClientFiles:
     """PEM files of a client over TLS: the authority that it trusts, and its own certificate."""
 
     authority: Path
-    certificate: Path
-    key: Path
+    certificate: Path | None = None
+    key: Path | None = None
+
+
+@dataclass(frozen=True)
+class ScramUser:
+    """A user of SCRAM-SHA-512."""
+
+    name: str
+    password: str
 
 
 def run(
@@ -38,11 +48,12 @@ def run(
     tests: str = ".",
     timeout_s: float,
     tls: ClientFiles | None = None,
+    user: ScramUser | None = None,
 ) -> list[Outcome]:
     """Run the tests of a package whose names match, on a cluster of three nodes.
 
-    With `tls` the clients connect over TLS and show a certificate. Raises AssertionError when the
-    suite ends without the result of each test.
+    With `tls` the clients connect over TLS, with `user` they log in (kgo only). Raises
+    AssertionError when the suite ends without the result of each test.
     """
     environment = {
         **os.environ,
@@ -53,8 +64,13 @@ def run(
     }
     if tls is not None:
         files = {"ca": tls.authority, "cert": tls.certificate, "key": tls.key}
-        environment["KGO_TEST_TLS"] = ",".join(f"{name}:{file}" for name, file in files.items())
+        given = [f"{name}:{file}" for name, file in files.items() if file is not None]
+        environment["KGO_TEST_TLS"] = ",".join(given)
+    if user is not None:
+        environment["KGO_TEST_SCRAM"] = f"{user.name}:{user.password}:512"
     command = [BINARIES / f"{package}.test", "-test.v", f"-test.run={tests}"]
+    if tls is not None:
+        command.append(f"-test.skip={_OWN_DIALER}")
     done = subprocess.run(
         [*command, f"-test.timeout={timeout_s:.0f}s"],
         env=environment,

@@ -1,6 +1,11 @@
 """The clusters that the suites run on, with properties that the suites' own brokers have."""
 
-from compat_tests.cluster.clusters import BarnabasCluster, KafkaCluster, TrialCluster
+from compat_tests.cluster.clusters import (
+    BarnabasCluster,
+    KafkaCluster,
+    SecuredCluster,
+    TrialCluster,
+)
 
 _CONFIG = {
     "default.replication.factor": "3",
@@ -9,14 +14,17 @@ _CONFIG = {
 }
 
 
-def three_nodes(kind: str, partitions: int = 4) -> TrialCluster:
+def three_nodes(kind: str, partitions: int = 4, *, is_secured: bool = False) -> TrialCluster:
     """Return three nodes of "barnabas" or "kafka", not yet started.
 
-    Topics that are created automatically have this number of partitions and three replicas.
+    Topics that are created automatically have this number of partitions and three replicas. Nodes
+    of barnabas may have SASL_SSL on each listener.
     """
     config = {**_CONFIG, "num.partitions": str(partitions)}
     if kind == "kafka":
         return KafkaCluster(config)
+    if is_secured:
+        return SecuredCluster(config)
     cluster = BarnabasCluster(config)
     for node_id, node in cluster.processes.nodes.items():
         node.config["advertised.listeners"] = f"PLAINTEXT://{cluster.addresses[node_id]}"

@@ -5,6 +5,7 @@ import time
 
 from confluent_kafka import KafkaError, Message, Producer
 
+from compat_tests.client_security import librdkafka
 from compat_tests.cluster.background_load import BackgroundLoad
 
 VALUE = b"x" * 100
@@ -29,7 +30,7 @@ class BulkProducer:
         self._partitions = itertools.cycle(range(first, partitions))
         self._producer = Producer(
             {
-                "bootstrap.servers": bootstrap,
+                **librdkafka(bootstrap),
                 "acks": acks,
                 "enable.idempotence": acks == "all",
                 "linger.ms": 5,

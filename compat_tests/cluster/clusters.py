@@ -20,7 +20,9 @@ from barnabas.testing.known_brokers import wait_until_known
 from barnabas.testing.process import ClusterProcess
 from barnabas.testing.process_group import NodeControl, kill_together, start_together
 from compat_tests import jars
+from compat_tests.client_security import ClientSecurity, credentials, protect
 from compat_tests.cluster.pair_proxy import PairProxy, Route, proxied_config
+from compat_tests.cluster.secured import USERS, Security
 from compat_tests.servers import answers
 
 _TICK_S = 1 / os.sysconf("SC_CLK_TCK")
@@ -56,7 +58,8 @@ class TrialCluster:
         """Start the nodes that do not run; return when all serve clients and name each other."""
         launched = {i: node for i, node in self.nodes.items() if not node.is_running}
         start_together(launched.values())
-        wait_until_known({node_id: self.addresses[node_id] for node_id in launched})
+        client = credentials(self.bootstrap)
+        wait_until_known({node_id: self.addresses[node_id] for node_id in launched}, client)
 
     def kill_all(self) -> None:
         kill_together(self.nodes.values())
@@ -102,13 +105,39 @@ class BarnabasCluster(TrialCluster):
         self, config: Mapping[str, str] | None = None, nodes: int = 3, voters: int | None = None
     ) -> None:
         data = Path(tempfile.mkdtemp(prefix="barnabas-ladder-"))
-        self.processes = ClusterProcess(nodes, data, config, voters=voters)
+        self.processes = self._processes(data, config or {}, nodes, voters)
         plan = self.processes.layout.plan
         super().__init__({node.node_id: node.bootstrap for node in plan.nodes}, data)
         self.nodes = dict(self.processes.nodes)
 
+    def _processes(
+        self, data: Path, config: Mapping[str, str], nodes: int, voters: int | None
+    ) -> ClusterProcess:
+        return ClusterProcess(nodes, data, config, voters=voters)
+
     def log_of(self, node_id: int, lines: int = 40) -> str:
         return "".join(self.processes.nodes[node_id].log[-lines:])
+
+
+class SecuredCluster(BarnabasCluster):
+    """`barnabas serve` processes with SASL_SSL on each listener, and an authorizer."""
+
+    name = "barnabas, SASL_SSL"
+
+    def __init__(
+        self, config: Mapping[str, str] | None = None, nodes: int = 3, voters: int | None = None
+    ) -> None:
+        super().__init__(config, nodes, voters)
+        client = ClientSecurity("alice", USERS["alice"], self.data / "ca.pem")
+        protect(self.addresses.values(), client)
+
+    def _processes(
+        self, data: Path, config: Mapping[str, str], nodes: int, voters: int | None
+    ) -> ClusterProcess:
+        security = Security(data)
+        own = {**security.sasl_nodes(), **config}
+        client = security.sasl_client()
+        return ClusterProcess(nodes, data, own, voters=voters, users=USERS, client=client)
 
 
 class ProxiedCluster(BarnabasCluster):

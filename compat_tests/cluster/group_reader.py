@@ -8,6 +8,8 @@ from typing import Self
 import attrs
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
+from compat_tests.client_security import librdkafka
+
 _numbers = itertools.count(1)
 _POLL_S = 0.2
 _END_S = 10
@@ -51,7 +53,7 @@ class GroupReader:
         self.stalls = 0
         self._topic = topic
         self._config = {
-            "bootstrap.servers": bootstrap,
+            **librdkafka(bootstrap),
             "group.id": self.name,
             "group.protocol": protocol,
             "auto.offset.reset": "earliest",

@@ -9,6 +9,7 @@ from barnabas.protocol.messages.describe_quorum import DescribeQuorumRequest
 from barnabas.protocol.messages.metadata import MetadataRequest
 from barnabas.testing.known_brokers import known_brokers
 from compat_tests import wire
+from compat_tests.client_security import credentials
 
 QUORUM_TOPIC = "__cluster_metadata"
 
@@ -84,7 +85,10 @@ def try_quorum(address: str) -> Quorum | None:
 
 def all_registered(addresses: Mapping[int, str]) -> bool:
     """True when every node lists every node."""
-    return all(known_brokers(address) == addresses.keys() for address in addresses.values())
+    return all(
+        known_brokers(address, credentials(address)) == addresses.keys()
+        for address in addresses.values()
+    )
 
 
 def in_sync(address: str, topic: str) -> bool:

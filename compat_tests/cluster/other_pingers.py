@@ -12,7 +12,7 @@ from collections.abc import Callable
 from aiokafka import AIOKafkaProducer
 from kafka import KafkaProducer
 
-from compat_tests import jars
+from compat_tests import client_security, jars
 from compat_tests.cluster.pinger import Load, Pinger
 
 _END_S = 150.0
@@ -29,7 +29,7 @@ class KafkaPythonPinger(Load):
     ) -> None:
         super().__init__(topic, partitions)
         self._interval_s = interval_s
-        self._producer = KafkaProducer(bootstrap_servers=bootstrap.split(","))
+        self._producer = KafkaProducer(**client_security.kafka_python(bootstrap))
         self._due: queue.Queue[int] = queue.Queue()
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -93,7 +93,7 @@ class AiokafkaPinger(Load):
 
     async def _main(self) -> None:
         async with AIOKafkaProducer(
-            bootstrap_servers=self._bootstrap, acks="all", enable_idempotence=True
+            **client_security.aiokafka(self._bootstrap), acks="all", enable_idempotence=True
         ) as producer:
             await asyncio.gather(*(self._send(producer, number) for number in self.acks))
 
@@ -121,7 +121,9 @@ class JavaPinger(Load):
         super().__init__(topic, partitions)
         program = jars.ROOT / "compat_tests" / "java" / "Pinger.java"
         options = [*jars.TOOL_OPTIONS, *jars.LOG_OPTIONS, "-cp", jars.classpath()]
-        arguments = [bootstrap, topic, str(partitions), self.name, str(int(interval_s * 1000))]
+        properties = client_security.java(bootstrap)
+        arguments = [topic, str(partitions), self.name, str(int(interval_s * 1000))]
+        arguments += [f"{name}={value}" for name, value in properties.items()]
         self._command = ["java", *options, str(program), *arguments]
         self._process: subprocess.Popen[str] | None = None
         self._thread = threading.Thread(target=self._read, daemon=True)

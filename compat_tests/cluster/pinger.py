@@ -12,6 +12,8 @@ from typing import Self
 import attrs
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
+from compat_tests.client_security import librdkafka
+
 DELIVERY_TIMEOUT_MS = 120_000
 _names = itertools.count(1)
 
@@ -141,7 +143,7 @@ class Pinger(Load):
         self._stopping = threading.Event()
         self._producer = Producer(
             {
-                "bootstrap.servers": bootstrap,
+                **librdkafka(bootstrap),
                 "acks": "all",
                 "enable.idempotence": True,
                 "linger.ms": 0,
@@ -199,7 +201,7 @@ def read_all(
     """Yield partition, offset and value of each record of a topic."""
     consumer = Consumer(
         {
-            "bootstrap.servers": bootstrap,
+            **librdkafka(bootstrap),
             "group.id": "ladder-reader",
             "enable.auto.commit": False,
             "enable.partition.eof": True,

@@ -15,9 +15,12 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
 )
 
+from compat_tests.token_issuer import AUDIENCE, ISSUER, TokenIssuer
+
 _MODULES: Final = "org.apache.kafka.common.security"
 PLAIN: Final = f"{_MODULES}.plain.PlainLoginModule required"
 SCRAM: Final = f"{_MODULES}.scram.ScramLoginModule required"
+_OAUTH: Final = f"{_MODULES}.oauthbearer"
 AUTHORIZER: Final = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 USERS: Final = {"broker": "broker-secret", "alice": "alice-secret"}
 """The SCRAM users."""
@@ -73,6 +76,32 @@ class Security:
             f"{plain}.plain.sasl.jaas.config": f'{PLAIN} {broker} user_broker="broker-secret";',
             "authorizer.class.name": AUTHORIZER,
             "super.users": "User:broker;User:alice",
+        }
+
+    def token_nodes(self, issuer: TokenIssuer, keys: Path) -> dict[str, str]:
+        """OAUTHBEARER between brokers and between controllers over TLS; clients have SCRAM."""
+        properties = self.sasl_nodes()
+        user = f'clientId="broker" clientSecret="{issuer.clients["broker"]}"'
+        for listener in ("sasl_ssl", "controller"):
+            prefix = f"listener.name.{listener}.oauthbearer.sasl"
+            properties |= {
+                f"{prefix}.jaas.config": f"{_OAUTH}.OAuthBearerLoginModule required {user};",
+                f"{prefix}.login.callback.handler.class": (
+                    f"{_OAUTH}.OAuthBearerLoginCallbackHandler"
+                ),
+                f"{prefix}.server.callback.handler.class": (
+                    f"{_OAUTH}.OAuthBearerValidatorCallbackHandler"
+                ),
+                f"{prefix}.oauthbearer.token.endpoint.url": issuer.url,
+                f"{prefix}.oauthbearer.jwks.endpoint.url": keys.as_uri(),
+                f"{prefix}.oauthbearer.expected.audience": AUDIENCE,
+                f"{prefix}.oauthbearer.expected.issuer": ISSUER,
+            }
+        return properties | {
+            "sasl.mechanism.inter.broker.protocol": "OAUTHBEARER",
+            "sasl.mechanism.controller.protocol": "OAUTHBEARER",
+            "listener.name.sasl_ssl.sasl.enabled.mechanisms": "SCRAM-SHA-512,OAUTHBEARER",
+            "listener.name.controller.sasl.enabled.mechanisms": "OAUTHBEARER",
         }
 
     def mutual_nodes(self) -> dict[str, str]:

@@ -1,6 +1,7 @@
 """The short form of steps 1 to 6 and 10 of the ladder: each once, on three barnabas processes.
 
-`make ladder` runs the steps repeatedly and beside Apache Kafka. Bounds here are wide, as the
+`make ladder` runs the steps repeatedly and beside Apache Kafka. `make ladder-secured` runs this
+module with SASL_SSL on each listener. Bounds here are wide, as the
 machine of a CI run is shared: what must hold exactly is asserted by the steps themselves.
 """
 
@@ -8,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from compat_tests.cluster.clusters import BarnabasCluster, TrialCluster
+from compat_tests.cluster.clusters import BarnabasCluster, SecuredCluster, TrialCluster
 from compat_tests.cluster.steps import (
     coordinators,
     kills,
@@ -24,8 +25,14 @@ GAP_S = 6.0
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[TrialCluster]:
-    trial = BarnabasCluster()
+def kind(request: pytest.FixtureRequest) -> type[BarnabasCluster]:
+    """The kind of the cluster: PLAINTEXT, or SASL_SSL with --secured."""
+    return SecuredCluster if request.config.getoption("--secured") else BarnabasCluster
+
+
+@pytest.fixture(scope="module")
+def cluster(kind: type[BarnabasCluster]) -> Iterator[TrialCluster]:
+    trial = kind()
     trial.start()
     yield trial
     trial.close()
@@ -35,8 +42,8 @@ def gap(figures: list[Figure]) -> float:
     return next(each.value for each in figures if "longest gap" in each.name)
 
 
-def test_start_of_three_new_nodes() -> None:
-    trial = BarnabasCluster()
+def test_start_of_three_new_nodes(kind: type[BarnabasCluster]) -> None:
+    trial = kind()
     try:
         figures = {each.name: each.value for each in production.start(trial)}
     finally:

@@ -15,6 +15,7 @@ from barnabas.testing.known_brokers import wait_until_known
 from barnabas.testing.process import ClusterProcess
 from compat_tests.cluster.pinger import Pinger, faults
 from compat_tests.cluster.secured import USERS, Security
+from compat_tests.token_issuer import TokenIssuer
 
 PARTITIONS = 3
 
@@ -57,6 +58,32 @@ def test_killed_leader_loses_no_acked_record(tmp_path: Path, kind: str) -> None:
         assert "secret" not in logs
         # The detectors were admitted: they noticed the end of the process.
         assert f"broker process has ended broker={leader}" in logs
+
+
+def test_nodes_log_in_with_tokens_of_an_issuer(tmp_path: Path) -> None:
+    """A node is killed and comes back with a new token; sessions of 4 s are renewed meanwhile."""
+    security = Security(tmp_path)
+    with TokenIssuer({"broker": "broker-secret"}, lifetime_s=4) as issuer:
+        keys = issuer.write_keys(tmp_path / "keys.json")
+        nodes, client = security.token_nodes(issuer, keys), security.sasl_client()
+        data = tmp_path / "data"
+        with ClusterProcess(
+            3, data, nodes, replicates_topics=True, users=USERS, client=client
+        ) as cluster:
+            issued = issuer.issued["broker"]
+            assert issued >= len(cluster.nodes)
+            admin = AdminClient({**cluster.client_config(), "log_level": 0})
+            admin.create_topics([NewTopic("t", PARTITIONS, 3)])["t"].result(60)
+            leader = partitions(admin, "t")[0][0]
+            cluster.nodes[leader].kill()
+            cluster.nodes[leader].start()
+            complete = [[1, 2, 3]] * PARTITIONS
+            wait_until(lambda: [isr for _, isr in partitions(admin, "t").values()] == complete, 60)
+            wait_until(lambda: issuer.issued["broker"] >= issued + 2 * len(cluster.nodes), 60)
+            admin.create_topics([NewTopic("u", PARTITIONS, 3)])["u"].result(60)
+            wait_until(lambda: [isr for _, isr in partitions(admin, "u").values()] == complete, 60)
+            logs = "".join(line for node in cluster.nodes.values() for line in node.log)
+        assert "broker-secret" not in logs
 
 
 def test_group_of_nodes_takes_its_security_from_a_file(tmp_path: Path) -> None:

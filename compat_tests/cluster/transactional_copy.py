@@ -10,6 +10,7 @@ import time
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
 from barnabas.testing.eventually import wait_until
+from compat_tests.client_security import librdkafka
 
 _numbers = itertools.count(1)
 
@@ -85,7 +86,7 @@ class TransactionalCopy:
 
     def _copy_until_fenced(self, worker: int) -> None:
         """Copy with one producer; return when it is fenced."""
-        shared = {"bootstrap.servers": self._bootstrap, "log_level": 0}
+        shared = {**librdkafka(self._bootstrap), "log_level": 0}
         producer = Producer({**shared, "transactional.id": self.name})
         consumer = Consumer(
             {

@@ -9,9 +9,9 @@ import org.apache.kafka.common.serialization.StringSerializer;
 /**
  * Keeps one record in flight for each partition until standard input ends.
  *
- * <p>Arguments: bootstrap, topic, partitions, prefix of the values, pause between two records in
- * milliseconds. Prints a line for each event: sent PARTITION VALUE; acked PARTITION VALUE OFFSET;
- * failed PARTITION VALUE ERROR.
+ * <p>Arguments: topic, partitions, prefix of the values, pause between two records in
+ * milliseconds, and the client's properties as NAME=VALUE. Prints a line for each event:
+ * sent PARTITION VALUE; acked PARTITION VALUE OFFSET; failed PARTITION VALUE ERROR.
  */
 public class Pinger {
     private static KafkaProducer<String, String> producer;
@@ -23,13 +23,16 @@ public class Pinger {
 
     public static void main(String[] arguments) throws Exception {
         Properties properties = new Properties();
-        properties.put("bootstrap.servers", arguments[0]);
-        topic = arguments[1];
-        prefix = arguments[3];
-        pauseMs = Integer.parseInt(arguments[4]);
+        topic = arguments[0];
+        prefix = arguments[2];
+        pauseMs = Integer.parseInt(arguments[3]);
+        for (int number = 4; number < arguments.length; number++) {
+            String[] property = arguments[number].split("=", 2);
+            properties.put(property[0], property[1]);
+        }
         sender = Executors.newSingleThreadScheduledExecutor();
         producer = new KafkaProducer<>(properties, new StringSerializer(), new StringSerializer());
-        for (int partition = 0; partition < Integer.parseInt(arguments[2]); partition++) {
+        for (int partition = 0; partition < Integer.parseInt(arguments[1]); partition++) {
             int number = partition;
             sender.execute(() -> send(number, 0));
         }

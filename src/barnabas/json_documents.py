@@ -1,4 +1,4 @@
-"""A small JSON document at an address that the configuration names, as an issuer's set of keys.
+"""A small JSON document at an address that the configuration names: an issuer's keys, a token.
 
 It imports httpx when it fetches the first document.
 """
@@ -23,7 +23,7 @@ def check_address(url: str) -> None:
     """Raise DocumentError for an address over which others could change the document."""
     parts = urlsplit(url)
     if parts.scheme != "https" and (parts.scheme != "http" or parts.hostname not in _LOOPBACK):
-        raise DocumentError("keys come over https, or over http from this machine")
+        raise DocumentError("it must begin with https://, or with http:// of this machine")
 
 
 def fetch_object(url: str) -> dict[str, object]:
@@ -33,6 +33,15 @@ def fetch_object(url: str) -> dict[str, object]:
     """
     check_address(url)
     return as_object(_fetch(url))
+
+
+def post_form(url: str, form: Mapping[str, str], username: str, password: str) -> dict[str, object]:
+    """Return the JSON object that answers a form; for a thread. Redirects are not followed.
+
+    Raises DocumentError.
+    """
+    check_address(url)
+    return as_object(_fetch(url, form, (username, password)))
 
 
 def as_object(data: bytes) -> dict[str, object]:
@@ -46,11 +55,14 @@ def as_object(data: bytes) -> dict[str, object]:
     return dict(cast("Mapping[str, object]", found))
 
 
-def _fetch(url: str) -> bytes:
+def _fetch(
+    url: str, form: Mapping[str, str] | None = None, credentials: tuple[str, str] | None = None
+) -> bytes:
     import httpx
 
     try:
-        with httpx.stream("GET", url, timeout=_TIMEOUT_S) as response:
+        method = "GET" if form is None else "POST"
+        with httpx.stream(method, url, data=form, auth=credentials, timeout=_TIMEOUT_S) as response:
             if not response.is_success:
                 raise DocumentError(f"status {response.status_code}")
             data = bytearray()

@@ -5,7 +5,7 @@ import base64
 import pytest
 
 from barnabas.client import AuthenticationError
-from barnabas.client.core.sasl_exchange import ScramExchange, start_exchange
+from barnabas.client.core.sasl_exchange import BearerExchange, ScramExchange, start_exchange
 
 SERVER_FIRST = (
     b"r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096"
@@ -69,3 +69,10 @@ def test_plain_is_one_token() -> None:
     exchange = start_exchange("PLAIN", "me", "s3cret", "nonce")
     assert exchange.first() == b"\0me\0s3cret"
     assert exchange.respond(b"") is None
+
+
+def test_refused_token_is_acknowledged() -> None:
+    exchange = BearerExchange("a.b.c")
+    assert exchange.first() == b"n,,\x01auth=Bearer a.b.c\x01\x01"
+    assert exchange.respond(b"") is None
+    assert exchange.respond(b'{"status":"invalid_token"}') == b"\x01"

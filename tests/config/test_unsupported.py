@@ -45,7 +45,7 @@ def test_replica_selector_of_another_class_stops_the_start() -> None:
 
 def test_secret_is_hidden_when_it_stops_the_start() -> None:
     with pytest.raises(ConfigError) as refused:
-        NodeConfig.load(None, {"sasl.oauthbearer.client.credentials.client.secret": "hunter2"})
+        NodeConfig.load(None, {"sasl.oauthbearer.assertion.private.key.passphrase": "hunter2"})
     assert "hunter2" not in refused.value.message
 
 

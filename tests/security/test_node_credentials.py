@@ -43,7 +43,8 @@ def credentials(name: str = BROKER_MECHANISM, **changes: str) -> NodeCredentials
 def refusal(name: str = BROKER_MECHANISM, **changes: str) -> ConfigError:
     with pytest.raises(ConfigError) as refused:
         credentials(name, **changes)
-    assert "secret" not in refused.value.message.replace("broker-secret", "")
+    shown = refused.value.message.replace("broker-secret", "").replace("client.secret", "")
+    assert "secret" not in shown.replace("client id and secret", "")
     return refused.value
 
 
@@ -79,10 +80,53 @@ def test_user_that_no_node_accepts_is_refused(options: str, fault: str) -> None:
 
 @pytest.mark.parametrize("mechanism", ["GSSAPI", "OAUTHBEARER", "SCRAM-SHA-256"])
 def test_mechanism_that_nodes_cannot_use_is_refused(mechanism: str) -> None:
-    """Of these, SCRAM-SHA-256 is not one of the listener's own mechanisms."""
+    """Two of these are not mechanisms of the listener itself."""
     error = refusal(**{BROKER_MECHANISM: mechanism})
     assert error.name == BROKER_MECHANISM
     assert "SCRAM-SHA-512" in error.message
+
+
+TOKENS = f"{BROKERS}.oauthbearer.sasl"
+LOGIN = {
+    BROKER_MECHANISM: "OAUTHBEARER",
+    "sasl.enabled.mechanisms": "OAUTHBEARER",
+    f"{TOKENS}.jaas.config": f"{MODULES}.oauthbearer.OAuthBearerLoginModule required;",
+    f"{TOKENS}.login.callback.handler.class": (
+        f"{MODULES}.oauthbearer.OAuthBearerLoginCallbackHandler"
+    ),
+    f"{TOKENS}.oauthbearer.token.endpoint.url": "https://issuer.example.org/token",
+    f"{TOKENS}.oauthbearer.client.credentials.client.id": "node",
+    f"{TOKENS}.oauthbearer.client.credentials.client.secret": "secret",
+}
+
+
+def test_node_may_log_in_with_a_token() -> None:
+    found = credentials(**LOGIN)
+    assert found.login is not None
+    assert (found.login.client_id, found.login.client_secret) == ("node", "secret")
+    assert "secret" not in repr(found)
+    file = {f"{TOKENS}.oauthbearer.token.endpoint.url": "file:///run/token"}
+    own = credentials(**{**LOGIN, **file}).login
+    assert own is not None
+    assert own.file == "/run/token"
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "fault"),
+    [
+        ("login.callback.handler.class", None, "have no signature"),
+        ("login.callback.handler.class", "org.example.Login", "have no signature"),
+        ("oauthbearer.token.endpoint.url", None, "issuer's address"),
+        ("oauthbearer.token.endpoint.url", "http://issuer.example.org", "begin with https://"),
+        ("oauthbearer.client.credentials.client.id", None, "client id and secret"),
+        ("oauthbearer.client.credentials.client.secret", None, "client id and secret"),
+    ],
+)
+def test_login_that_cannot_get_a_token_is_refused(name: str, value: str | None, fault: str) -> None:
+    changed = {**LOGIN, f"{TOKENS}.{name}": value}
+    error = refusal(**{key: text for key, text in changed.items() if text is not None})
+    assert error.name == f"{TOKENS}.{name}"
+    assert fault in error.message
 
 
 def test_default_mechanism_is_kerberos_and_is_refused() -> None:

@@ -88,6 +88,15 @@ def test_refused_connection_counts_neither_for_its_listener_nor_for_the_node(rat
         assert (rates.refusal_ms(PLAIN, limits, HOST) > 0) == (number >= 10)
 
 
+def test_refused_connection_does_not_count_for_its_address(rates: Rates) -> None:
+    rates.limit(HOST, 2)
+    found: list[int] = []
+    for _ in range(24):
+        rates.delay_ms(PLAIN, LIMITS)
+        found.append(rates.refusal_ms(PLAIN, LIMITS, HOST))
+    assert found == [0] * 20 + [500] * 4
+
+
 def test_named_address_comes_before_the_default(rates: Rates) -> None:
     key = CONNECTION_CREATION_RATE
     rates.limit_addresses({((("ip", HOST),), key): 100, ((("ip", None),), key): 1})

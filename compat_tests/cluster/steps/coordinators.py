@@ -8,6 +8,7 @@ from contextlib import ExitStack
 from confluent_kafka import Consumer, IsolationLevel, TopicPartition
 
 from compat_tests import stable_ends
+from compat_tests.client_security import librdkafka
 from compat_tests.cluster import observation
 from compat_tests.cluster.clusters import TrialCluster
 from compat_tests.cluster.group_reader import GroupReader
@@ -122,9 +123,7 @@ def _check_offsets(cluster: TrialCluster, topic: str, groups: list[str]) -> None
     ends = stable_ends.ends(cluster.bootstrap, topic, PARTITIONS, level)
     wanted = {number: end for number, end in ends.items() if end}
     for group in groups:
-        consumer = Consumer(
-            {"bootstrap.servers": cluster.bootstrap, "group.id": group, "log_level": 0}
-        )
+        consumer = Consumer({**librdkafka(cluster.bootstrap), "group.id": group, "log_level": 0})
         try:
             places = [TopicPartition(topic, number) for number in wanted]
             found = {each.partition: each.offset for each in consumer.committed(places, 60)}

@@ -5,6 +5,7 @@ import threading
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from compat_tests.client_security import librdkafka
 from compat_tests.cluster.clusters import TrialCluster
 from compat_tests.cluster.steps.kills import disturb, leader_other_than
 from compat_tests.cluster.steps.trial import Figure, active_controller, create_topic
@@ -51,7 +52,7 @@ def minority_is_refused(cluster: TrialCluster, _: float = 0) -> list[Figure]:
         cluster.nodes[node_id].suspend()
     try:
         name = f"{topic}-never"
-        admin = AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
+        admin = AdminClient({**librdkafka(cluster.bootstrap), "log_level": 0})
         future = admin.create_topics([NewTopic(name, 1, 1)], operation_timeout=4)[name]
         created = False
         try:

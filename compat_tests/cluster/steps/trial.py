@@ -10,6 +10,7 @@ import attrs
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from compat_tests.client_security import librdkafka
 from compat_tests.cluster import observation
 from compat_tests.cluster.clusters import TrialCluster
 from compat_tests.cluster.pinger import Load, faults
@@ -47,7 +48,7 @@ def topic_prefix() -> str:
 
 def delete_topics(cluster: TrialCluster) -> None:
     """Delete the topics of this process: the cluster keeps its size."""
-    admin = AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
+    admin = AdminClient({**librdkafka(cluster.bootstrap), "log_level": 0})
     prefix = topic_prefix()
     topics = [each for each in admin.list_topics(timeout=60).topics if each.startswith(prefix)]
     if topics:
@@ -63,7 +64,7 @@ def create_topic(
     Every partition begins with `leader`, when it is given.
     """
     topic = unique_topic()
-    admin = AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
+    admin = AdminClient({**librdkafka(cluster.bootstrap), "log_level": 0})
     settings = {"min.insync.replicas": "2"}
     if leader is None:
         new = NewTopic(topic, partitions, 3, config=settings)

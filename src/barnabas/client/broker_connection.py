@@ -15,7 +15,7 @@ import trio
 from barnabas import tasks
 from barnabas.client.client_config import ClientConfig, SaslSettings
 from barnabas.client.core.api_negotiation import ApiTable, next_api_versions_version
-from barnabas.client.core.sasl_exchange import start_exchange
+from barnabas.client.core.sasl_exchange import BearerExchange, SaslExchange, start_exchange
 from barnabas.client.core.wire_exchange import WireExchange
 from barnabas.client.failures import (
     Address,
@@ -304,13 +304,7 @@ class BrokerConnection:
                 f"{self.address} refuses {settings.mechanism} "
                 f"({error_code(handshake.error_code).name}); it offers: {offered}"
             )
-        exchange = start_exchange(
-            settings.mechanism,
-            settings.username,
-            settings.password,
-            secrets.token_urlsafe(24),
-            is_token=settings.is_token,
-        )
+        exchange = await _started(settings)
         token: bytes | None = exchange.first()
         while token is not None:
             response = await self._authenticate_step(token)
@@ -326,6 +320,19 @@ class BrokerConnection:
             reason = response.error_message or error_code(response.error_code).name
             raise AuthenticationError(f"{self.address}: {reason}")
         return response
+
+
+async def _started(settings: SaslSettings) -> SaslExchange:
+    """Return a new exchange. Raises AuthenticationError when there is no token for it."""
+    if settings.bearer is not None:
+        return BearerExchange(await trio.to_thread.run_sync(settings.bearer))
+    return start_exchange(
+        settings.mechanism,
+        settings.username,
+        settings.password,
+        secrets.token_urlsafe(24),
+        is_token=settings.is_token,
+    )
 
 
 async def open_connection(

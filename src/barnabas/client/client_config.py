@@ -45,12 +45,16 @@ class TlsSettings:
 
 @attrs.frozen
 class SaslSettings:
-    """Mechanism and credentials; with `is_token`, those of a delegation token."""
+    """Mechanism and credentials; with `is_token`, those of a delegation token.
+
+    `bearer` returns the token of OAUTHBEARER, and raises AuthenticationError. It may take seconds.
+    """
 
     mechanism: str
     username: str
     password: str = attrs.field(repr=False)
     is_token: bool = False
+    bearer: Callable[[], str] | None = attrs.field(default=None, repr=False)
 
 
 @attrs.frozen

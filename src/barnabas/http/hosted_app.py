@@ -108,8 +108,6 @@ class HostedApp:
                 await self._app(scope, body, exchange.send)
         except AuthenticationFailedError as error:
             headers = self._authentication.challenges if self._authentication else []
-            if current_connection().is_overdue:
-                headers = [*headers, _CLOSE]
             await self._refuse(exchange, 401, str(error), headers)
         except AccessUnavailableError as error:
             logger.warning("cannot check the caller error=%s", error)
@@ -147,7 +145,11 @@ class HostedApp:
 
 
 class _Exchange:
-    """Watches a response on its way out."""
+    """Watches a response on its way out.
+
+    A connection that had time enough to authenticate, and has not, ends with it: also one whose
+    requests need no credentials.
+    """
 
     def __init__(self, send: Send) -> None:
         self.status = _NO_RESPONSE
@@ -160,6 +162,9 @@ class _Exchange:
         if message["type"] == "http.response.start":
             self.has_started = True
             self.status = message["status"]
+            if current_connection().is_overdue:
+                headers = [each for each in message["headers"] if each[0] != _CLOSE[0]]
+                message = {**message, "headers": [*headers, _CLOSE]}
         else:
             self.body_bytes += len(message.get("body", b""))
             self.is_complete = not message.get("more_body", False)

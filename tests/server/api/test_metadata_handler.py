@@ -13,6 +13,7 @@ from barnabas.config.subscriptions import ConfigSubscriptions
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.metadata import MetadataRequest
 from barnabas.protocol.types import Uuid
+from barnabas.server.api.context import AnyContext
 from barnabas.server.api.handler_services import MetadataServices
 from barnabas.server.api.handlers.metadata.metadata_handler import metadata
 from tests.cluster.states import CLUSTER_ID
@@ -45,7 +46,8 @@ class Served:
         if self.settled is not None:
             self.image = self.settled
 
-    async def _create(self, names: list[str]) -> dict[str, ErrorCode]:
+    async def _create(self, names: list[str], client: AnyContext) -> dict[str, ErrorCode]:
+        assert client.connection is self.connection  # the topics are created on its behalf
         self.created += names
         return {name: ErrorCode.INVALID_REPLICATION_FACTOR for name in names if "bad" in name}
 

@@ -1,4 +1,6 @@
-"""The client's side of SASL PLAIN (RFC 4616) and SCRAM (RFC 5802, RFC 7677): tokens in and out.
+"""The client's side of SASL: tokens in and out.
+
+PLAIN (RFC 4616), SCRAM (RFC 5802, RFC 7677) and OAUTHBEARER (RFC 7628).
 
 Each exchange makes its first token, then answers the server's until `respond` returns None. The
 nonce comes from the caller. SCRAM's key derivation takes milliseconds of CPU: the caller may run
@@ -63,6 +65,21 @@ class PlainExchange:
     def respond(self, challenge: bytes) -> bytes | None:
         """Return None: the server's answer is empty."""
         return None
+
+
+class BearerExchange:
+    """A signed token of an issuer."""
+
+    def __init__(self, token: str) -> None:
+        self._token = token
+
+    def first(self) -> bytes:
+        """Return the token in its message."""
+        return f"n,,\x01auth=Bearer {self._token}\x01\x01".encode()
+
+    def respond(self, challenge: bytes) -> bytes | None:
+        """Return None after success. The server answers a refused token with a document first."""
+        return b"\x01" if challenge else None
 
 
 class ScramExchange:

@@ -1,14 +1,16 @@
 """The credentials with which a node authenticates at the listeners of other nodes.
 
-As in Kafka, they are `username` and `password` of the listener's own `sasl.jaas.config`.
+As in Kafka, they are `username` and `password` of the listener's own `sasl.jaas.config`, or a token
+(`token_logins`).
 """
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import attrs
 
 from barnabas.config import ConfigError, NodeConfig
 from barnabas.config.listener_values import listener_property
+from barnabas.security.sasl.oauthbearer_mechanism import OAUTHBEARER
 from barnabas.security.sasl.plain_mechanism import PLAIN, plain_users
 from barnabas.security.sasl.sasl_settings import (
     LOGIN_MODULES,
@@ -17,23 +19,27 @@ from barnabas.security.sasl.sasl_settings import (
     login_module,
 )
 
+if TYPE_CHECKING:
+    from barnabas.security.sasl.token_logins import TokenLogin
+
 BROKER_MECHANISM: Final = "sasl.mechanism.inter.broker.protocol"
 CONTROLLER_MECHANISM: Final = "sasl.mechanism.controller.protocol"
 _JAAS: Final = "sasl.jaas.config"
 _SCRAM: Final = "SCRAM-"
-_BETWEEN_NODES: Final = tuple(
-    name for name in MECHANISMS if name == PLAIN or name.startswith(_SCRAM)
-)
 
 
 @attrs.frozen
 class NodeCredentials:
-    """A mechanism, a user and its password; `property_name` is where they are configured."""
+    """A mechanism, and a user with its password or the way to a token.
+
+    `property_name` is where they are configured.
+    """
 
     mechanism: str
     username: str
     password: str = attrs.field(repr=False)
     property_name: str
+    login: "TokenLogin | None" = None
 
     @property
     def is_scram(self) -> bool:
@@ -47,6 +53,11 @@ def node_credentials(config: NodeConfig, listener: str, mechanism_name: str) -> 
     `mechanism_name` is the property with the mechanism. Raises ConfigError when they cannot work.
     """
     mechanism = _mechanism(config, listener, mechanism_name)
+    if mechanism == OAUTHBEARER:
+        from barnabas.security.sasl.token_logins import token_login
+
+        login, name = token_login(config, listener)
+        return NodeCredentials(mechanism, "", "", name, login)
     name = listener_property(listener, _JAAS, mechanism)
     options = login_module(config, listener, mechanism).options
     username, password = options.get("username"), options.get("password")
@@ -73,7 +84,7 @@ def node_credentials(config: NodeConfig, listener: str, mechanism_name: str) -> 
 
 
 def _mechanism(config: NodeConfig, listener: str, name: str) -> str:
-    known = ", ".join(_BETWEEN_NODES)
+    known = ", ".join(MECHANISMS)
     if not config.is_set(name):
         raise ConfigError(
             f"Missing configuration {name}: nodes would use GSSAPI (Kerberos), the default, on "
@@ -81,7 +92,7 @@ def _mechanism(config: NodeConfig, listener: str, name: str) -> str:
             name=name,
         )
     mechanism = str(config.get(name))
-    if mechanism not in _BETWEEN_NODES:
+    if mechanism not in MECHANISMS:
         raise ConfigError(
             f"Invalid value {mechanism} for configuration {name}: barnabas does not support this "
             f"mechanism between nodes; use one of {known}",

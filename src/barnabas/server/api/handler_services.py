@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import attrs
 
-from barnabas.server.api.context import RequestContext
+from barnabas.server.api.context import AnyContext, RequestContext
 
 if TYPE_CHECKING:
     from barnabas.clock import Clock
@@ -132,8 +132,10 @@ class MetadataServices:
     settings: "ConfigSubscriptions"
     controller_versions: "Callable[[], Mapping[int, tuple[int, int]] | None]"
     """Returns the versions that the active controller of another node serves, by api key."""
-    create_topics: "Callable[[list[str]], Awaitable[dict[str, ErrorCode]]]"
-    """Creates topics with default settings; returns the error of each that was not created."""
+    create_topics: "Callable[[list[str], AnyContext], Awaitable[dict[str, ErrorCode]]]"
+    """Creates topics for a client, with default settings; returns the error of each that was not
+    created.
+    """
 
 
 @attrs.frozen

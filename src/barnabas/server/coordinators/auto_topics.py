@@ -4,16 +4,19 @@ Internal topics get the number of partitions, the replication factor and the pro
 coordinator needs; all others get the broker's defaults.
 """
 
+from copy import copy
 from typing import TYPE_CHECKING, Final
 
 from barnabas import tasks
 from barnabas.cluster.metadata.topic_names import refusal
+from barnabas.protocol.apis import API
 from barnabas.protocol.errors import ErrorCode, KafkaError, error_code
 from barnabas.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 
 if TYPE_CHECKING:
     from barnabas.config import NodeConfig
     from barnabas.config.subscriptions import ConfigSubscriptions
+    from barnabas.server.api.context import AnyContext
     from barnabas.server.controller_channel.controller_channel import ControllerChannel
 
 CreatableTopic = CreateTopicsRequest.CreatableTopic
@@ -35,9 +38,14 @@ _INTERNAL = {
 
 
 async def create_topics(
-    channel: "ControllerChannel", settings: "ConfigSubscriptions", names: list[str]
+    channel: "ControllerChannel",
+    settings: "ConfigSubscriptions",
+    names: list[str],
+    client: "AnyContext",
 ) -> dict[str, ErrorCode]:
-    """Create topics; return, by name, the error that a client gets for a missing one.
+    """Create topics for a client; return, by name, the error that it gets for a missing one.
+
+    The controller authorizes the client, and counts the partitions for its quota.
 
     A topic that lacks brokers will be created later, so the client gets UNKNOWN_TOPIC_OR_PARTITION
     and retries, as with Kafka. A bad name gets its own error.
@@ -46,7 +54,7 @@ async def create_topics(
         topics=[creatable(settings.current, name) for name in names if refusal(name) is None]
     )
     try:
-        answer = await request_creation(channel, request)
+        answer = await request_creation(channel, request, on_behalf_of=_creation_of(client))
     except KafkaError as error:
         return dict.fromkeys(names, _client_error(error.code))
     return {
@@ -56,15 +64,31 @@ async def create_topics(
     }
 
 
+def _creation_of(client: "AnyContext") -> "AnyContext":
+    """Return the context of a CreateTopics request that is sent for a client.
+
+    As in Kafka it has the client's id and correlation id, and the latest version.
+    """
+    api = API[CreateTopicsRequest.API_KEY]
+    context = copy(client)
+    context.api_key, context.version = api.key, api.advertised[1]
+    return context
+
+
 async def request_creation(
-    channel: "ControllerChannel", request: CreateTopicsRequest
+    channel: "ControllerChannel",
+    request: CreateTopicsRequest,
+    *,
+    on_behalf_of: "AnyContext | None" = None,
 ) -> CreateTopicsResponse:
     """Have the controller create topics while a client waits. Raises KafkaError.
+
+    The node creates them for itself without `on_behalf_of`.
 
     Without a controller the client gets a retriable error before its own request times out.
     """
     with tasks.move_on_after(_WAIT_S):
-        return await channel.send(request, CreateTopicsResponse)
+        return await channel.send(request, CreateTopicsResponse, on_behalf_of=on_behalf_of)
     raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, "the topics were not created in time")
 
 

@@ -159,5 +159,7 @@ def _metadata_services(node: "Node") -> MetadataServices:
         kraft_version=lambda: node.quorum.core.kraft_version,
         settings=node.settings,
         controller_versions=lambda: node.channel.controller_versions(),
-        create_topics=lambda names: create_topics(node.channel, node.settings, names),
+        create_topics=lambda names, client: create_topics(
+            node.channel, node.settings, names, client
+        ),
     )

@@ -25,6 +25,7 @@ from barnabas.server.node_failures import StartupError
 
 if TYPE_CHECKING:
     from barnabas.cluster.metadata.image import MetadataImage
+    from barnabas.server.node.issued_tokens import IssuedTokens
     from barnabas.server.transport.outgoing_tls import OutgoingTls
     from barnabas.server.transport.tls_listener import TlsListener
 
@@ -42,6 +43,7 @@ class PeerAccess:
         self.protocol = config.security_protocols.get(listener, "PLAINTEXT")
         self.credentials: NodeCredentials | None = None
         self.tls: OutgoingTls | None = None
+        self._tokens: IssuedTokens | None = None
         self._config = config
         self._listener = listener
         self._mechanism_name = mechanism_name
@@ -54,6 +56,10 @@ class PeerAccess:
             return
         if self.protocol.startswith("SASL_"):
             self.credentials = node_credentials(self._config, self._listener, self._mechanism_name)
+            if self.credentials.login is not None:
+                from barnabas.server.node.issued_tokens import IssuedTokens
+
+                self._tokens = IssuedTokens(self.credentials.login)
         if self.protocol.endswith("SSL"):
             from barnabas.server.transport.outgoing_tls import OutgoingTls
 
@@ -67,10 +73,12 @@ class PeerAccess:
         except ConfigError as error:
             raise AuthenticationError(str(error)) from None
         found = self.credentials
+        bearer = None if self._tokens is None else self._tokens.token
         return attrs.evolve(
             config,
             tls=None if self.tls is None else TlsSettings(source=self.tls.context),
-            sasl=found and SaslSettings(found.mechanism, found.username, found.password),
+            sasl=found
+            and SaslSettings(found.mechanism, found.username, found.password, bearer=bearer),
         )
 
     def check_user(self, image: "MetadataImage") -> None:

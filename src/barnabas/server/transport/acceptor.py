@@ -27,6 +27,7 @@ from barnabas.server.node_failures import StartupError
 from barnabas.server.open_files import connections_room
 from barnabas.server.transport.connection import Connection
 from barnabas.server.transport.connection_rates import ConnectionRates
+from barnabas.server.transport.connection_slots import ConnectionSlots
 from barnabas.server.transport.frame_splitter import SCRATCH_BYTES
 from barnabas.server.transport.peer_watch import PeerWatch
 from barnabas.sockets.byte_stream import ByteStream
@@ -80,7 +81,7 @@ class Limits:
     """New connections a second of all listeners of a kind."""
     listener_creation_rate_max: Mapping[str, int] = attrs.field(factory=dict[str, int])
     protected_listener: str | None = None
-    """The listener of brokers, when there are others: `creation_rate_max` does not concern it."""
+    """The listener of brokers, when there are others: the limits of the node do not concern it."""
     quota_windows: int = 11
     quota_window_ms: int = 1000
     connections_per_ip_max: int
@@ -226,7 +227,7 @@ class Transport:
         )
         self._refused_now = 0
         self._by_ip: Counter[str] = Counter()
-        self._by_listener: Counter[str] = Counter()
+        self._slots = ConnectionSlots()
         self._peers = PeerWatch()
         self._slot_free = trio.Event()
         self._next_wait_warning_s = 0.0
@@ -348,7 +349,7 @@ class Transport:
             self._admit(listener, client, address[0].removeprefix("::ffff:"))
 
     async def _wait_for_slot(self, listener: Listener) -> None:
-        while self._is_full(listener):
+        while self._slots.is_full(listener, self.limits):
             self._warn_of_waiting(listener)
             if self._slot_free.is_set():  # otherwise other listeners wait for it
                 self._slot_free = trio.Event()
@@ -362,15 +363,6 @@ class Transport:
         except BaseException:
             client.close()
             raise
-
-    def _is_full(self, listener: Listener) -> bool:
-        """Return True when the next connection of a listener has to wait."""
-        limits = self.limits
-        own_max = limits.listener_connections_max.get(listener.name, maxsize)
-        return (
-            len(self.connections) >= limits.connections_max
-            or self._by_listener[listener.name] >= own_max
-        )
 
     def _warn_of_waiting(self, listener: Listener) -> None:
         if monotonic() < self._next_wait_warning_s:
@@ -403,13 +395,26 @@ class Transport:
         connection = Connection(self, listener, client, host)
         self.connections.add(connection)
         self._by_ip[host] += 1
-        self._by_listener[listener.name] += 1
+        self._slots.add(listener)
         self.accepted += 1
         if connection.login is not None:
             connection.login.begin(connection)
         elif listener.tls is not None:
             listener.tls.begin(connection)
         self._nursery.start_soon(connection.run, name=connection.run)
+        if listener.name == limits.protected_listener:
+            self._make_way(listener)
+
+    def _make_way(self, listener: Listener) -> None:
+        """Close the connection that was used longest ago when brokers' connections need room."""
+        closed = self._slots.making_way(listener, self.limits, self.connections)
+        if closed is not None:
+            logger.info(
+                "closing connection host=%s listener=%s reason=max.connections: a broker needs it",
+                closed.client_host,
+                closed.listener_name,
+            )
+            closed.scope.cancel()
 
     def _refuse_late(self, client: socket.socket, delay_s: float) -> None:
         """Close a connection after a delay, so that its client waits before the next one."""
@@ -433,7 +438,7 @@ class Transport:
         if connection.login is not None:
             connection.login.end(connection)
         self.connections.discard(connection)
-        self._by_listener[connection.listener_name] -= 1
+        self._slots.remove(connection)
         self._by_ip[connection.client_host] -= 1
         if not self._by_ip[connection.client_host]:
             del self._by_ip[connection.client_host]

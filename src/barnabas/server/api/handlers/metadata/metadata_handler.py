@@ -122,7 +122,7 @@ async def _create_missing(ctx: MetadataContext, request: MetadataRequest) -> dic
         for topic in request.topics or ()
         if topic.name is not None and topic.topic_id == ZERO_UUID and topic.name not in known
     }
-    return await ctx.services.create_topics(list(missing)) if missing else {}
+    return await ctx.services.create_topics(list(missing), ctx) if missing else {}
 
 
 def _asked(

@@ -14,6 +14,7 @@ from barnabas.protocol.messages.create_delegation_token import (
 )
 from barnabas.security.principals import ANONYMOUS, USER, Principal
 from barnabas.server.api.context import AnyContext
+from barnabas.server.api.embedded_requests import EmbeddedPeer
 from barnabas.server.api.permissions import may
 
 if TYPE_CHECKING:
@@ -27,15 +28,15 @@ _REQUESTER_SINCE: Final = 3
 def may_use_tokens(ctx: AnyContext, config: "NodeConfig") -> bool:
     """True when the sender may send requests about tokens.
 
-    The controller of a single node gets them from the node's own broker, which has checked the
-    listener: the requests never pass the network in plain text.
+    A controller does not look at the listener of a request that a broker forwards, as in Kafka:
+    the broker has checked its own.
     """
     principal = ctx.connection.principal
     if principal.token_authenticated:
         return False
+    if isinstance(ctx.connection, EmbeddedPeer):
+        return True
     protocol = config.security_protocols.get(ctx.connection.listener_name, "PLAINTEXT")
-    if protocol == "PLAINTEXT" and ctx.route.listener == "controller" and config.is_single_node:
-        protocol = "SSL"
     if protocol == "SSL":
         return principal != ANONYMOUS
     return protocol != "PLAINTEXT"
