@@ -364,3 +364,12 @@ def test_leader_epoch_after_a_gap_starts_at_the_followers_log_end(log) -> None:
         assign_offset(data, 0, read_header(each).base_offset, epoch)
         log.append_as_follower(data, now_ms=NOW_MS)
     assert log.end_offset_for_epoch(3) == (3, 1)
+
+
+def test_producers_stay_forgotten_when_no_other_producer_follows(log) -> None:
+    """The batches after the mirror have no producer ids, and a kill follows."""
+    send(log, as_sent([placed(batch(b"a", producer=(7, 5, 30)), 0)], 0))
+    promote(log)
+    append(log, b"plain", epoch=9)
+    log.release()
+    assert list(reopen(log, recover=True).producers.entries()) == []
