@@ -63,7 +63,7 @@ def test_refusal_names_topic_flow_and_command(node: Node) -> None:
     assert answer.error_code == POLICY_VIOLATION
     assert answer.error_message == (
         "Topic n is a mirror, and only its flow eu-to-us writes to it. To open it to producers, "
-        "run: barnabas mirror promote n"
+        "run: barnabas mirror promote eu-to-us --to <this cluster> --topic n"
     )
 
 

@@ -44,7 +44,8 @@ def append_mirrored(
     if not comes_from_flow:
         raise _refusal(
             f"Topic {partition.topic} is a mirror, and only its flow {mirror.flow} writes to it. "
-            f"To open it to producers, run: barnabas mirror promote {partition.topic}"
+            f"To open it to producers, run: barnabas mirror promote {mirror.flow} --to <this "
+            f"cluster> --topic {partition.topic}"
         )
     if acks not in (-1, 0, 1):
         raise KafkaError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks={acks}")
