@@ -53,9 +53,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(skip)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def start_server(request: pytest.FixtureRequest) -> Iterator[Callable[..., ServerProcess]]:
-    """Start another server of the kind under test, for tests that stop or kill it."""
+    """Start another server of the kind under test, for tests that stop or kill it.
+
+    It is stopped after the module's last test.
+    """
     if request.config.getoption("--bootstrap"):
         pytest.skip("needs a server that the test may kill, so not with --bootstrap")
     started: list[ServerProcess] = []

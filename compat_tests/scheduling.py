@@ -1,9 +1,11 @@
 """The division of the tests of `make compat` among its processes.
 
 A module runs in one process, because its tests share servers and sessions. The modules form three
-parts: clusters and pipelines have one process each, single nodes have the others. A process whose
-part has no module left takes one of the part with the most modules left for each of its processes,
-of clusters last.
+parts: clusters have one process, pipelines two, single nodes the others. The modules of pipelines
+share one JVM of Spark for each process, which costs half a minute of CPU until it is warm. Modules
+that start Spark with other settings need a process without that JVM, so they are with the clusters.
+A process whose part has no module left takes one of the part with the most modules left for each of
+its processes, of clusters last.
 """
 
 from collections import Counter
@@ -21,7 +23,7 @@ PENDING_MIN = 2
 def part_of(module: str) -> str:
     """Return the part of a module. Kills of jobs mostly wait, as tests of single nodes do."""
     path = PurePosixPath(module)
-    if path.is_relative_to("compat_tests/cluster") or path.is_relative_to("compat_tests/clients"):
+    if path.parts[1] in ("cluster", "clients") or path.match("compat_tests/test_spark*"):
         return CLUSTERS
     if path.is_relative_to("compat_tests/pipeline") and "kill" not in path.name:
         return PIPELINES
@@ -30,7 +32,7 @@ def part_of(module: str) -> str:
 
 def home_of(worker: int, workers: int) -> str:
     """Return the part whose modules process `worker` of `workers` runs first."""
-    homes = [NODES, PIPELINES, CLUSTERS]
+    homes = [NODES, PIPELINES, CLUSTERS, PIPELINES]
     return homes[worker] if worker < min(workers, len(homes)) else NODES
 
 

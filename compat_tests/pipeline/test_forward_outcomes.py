@@ -26,7 +26,7 @@ from compat_tests.pipeline.killed_job import read_committed
 
 pytestmark = [
     setup.needed,
-    pytest.mark.timeout(300),
+    pytest.mark.timeout(600),
 ]
 
 BYTES = "org.apache.kafka.connect.converters.ByteArrayConverter"

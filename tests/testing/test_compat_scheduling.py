@@ -12,6 +12,8 @@ from compat_tests.scheduling import CLUSTERS, NODES, PIPELINES, home_of, part_of
     [
         ("compat_tests/cluster/test_ladder.py", CLUSTERS),
         ("compat_tests/clients/test_suites_on_three_nodes.py", CLUSTERS),
+        ("compat_tests/test_spark_tokens.py", CLUSTERS),
+        ("compat_tests/pipeline/test_spark_format.py", PIPELINES),
         ("compat_tests/pipeline/streams_parity/test_streams_skew.py", PIPELINES),
         ("compat_tests/pipeline/test_forward_kills.py", NODES),
         ("compat_tests/test_acls.py", NODES),
@@ -22,7 +24,7 @@ def test_module_is_of_its_part(module: str, part: str) -> None:
 
 
 def test_each_part_has_a_process_and_single_nodes_the_rest() -> None:
-    assert [home_of(worker, 4) for worker in range(4)] == [NODES, PIPELINES, CLUSTERS, NODES]
+    assert [home_of(worker, 4) for worker in range(4)] == [NODES, PIPELINES, CLUSTERS, PIPELINES]
     assert home_of(0, 1) == NODES
 
 
