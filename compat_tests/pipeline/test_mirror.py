@@ -16,6 +16,8 @@ from barnabas.pipeline.delivery.plan.job_plan import JobKind, JobPlan
 from compat_tests import jars
 from compat_tests import spark as setup
 from compat_tests.pipeline.conftest import WAIT_S, eventually
+from compat_tests.pipeline.spark_cluster import SparkCluster
+from compat_tests.pipeline.test_spark_cluster import EXECUTORS
 from compat_tests.servers import KINDS, BarnabasProcess, ServerProcess
 
 pytestmark = [setup.needed, pytest.mark.timeout(300)]
@@ -265,6 +267,7 @@ def write_numbers(server: ServerProcess, topic: str, count: int) -> None:
     assert producer.flush(60) == 0
 
 
+@pytest.mark.parametrize("source", ["barnabas"], indirect=True)
 def test_flow_of_the_page_that_is_killed_repeats_and_loses_no_record(
     source, target, start, unique, tmp_path
 ) -> None:
@@ -304,3 +307,34 @@ def has_data(server: ServerProcess, topic: str) -> bool:
     if topic not in admin.list_topics(timeout=30).topics:
         return False
     return any(ends(server, topic, number)[1] > 0 for number in range(2))
+
+
+@setup.long
+@pytest.mark.parametrize("source", ["barnabas"], indirect=True)
+def test_flow_runs_on_a_cluster_of_spark_without_packages(source, target, unique, tmp_path) -> None:
+    """The hosts of the cluster have their own folders, and get barnabas from the driver."""
+    topic = unique("spread")
+    create(source, topic, 2)
+    write_numbers(source, topic, 20_000)
+    cluster = SparkCluster(tmp_path / "cluster")
+    spark = {**EXECUTORS, "spark.master": cluster.master}
+    more = " ".join(["--yes", "--topics", topic, *(f"--spark {k}={v}" for k, v in spark.items())])
+    command = page_command(
+        "mirror create", source=source.bootstrap, target=target.bootstrap, more=more
+    )
+    output = tmp_path / "flow.log"
+    cluster.start()
+    with output.open("wb") as log:
+        process = subprocess.Popen(command, env=setup.environment(), stdout=log, stderr=log)
+    try:
+        eventually(lambda: "has caught up" in output.read_text() or process.poll() is not None)
+        assert process.poll() is None, output.read_text()
+        assert cluster.executors(), "an executor with the packed packages"
+        assert contents(target, topic, 2) == contents(source, topic, 2)
+        process.terminate()
+        assert process.wait(60) == 0
+    finally:
+        process.kill()
+        process.wait()
+        cluster.stop()
+    assert "flow eu-to-us stopped" in output.read_text()

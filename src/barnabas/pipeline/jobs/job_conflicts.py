@@ -28,7 +28,7 @@ def conflicts(
 ) -> Iterator[tuple[str, str]]:
     """Yield each property that conflicts, with an error message; `others` has all stored jobs."""
     kind = _kind(registry, config)
-    if kind is None or kind.is_source or kind in (JobKind.VIEW, JobKind.MIRROR):
+    if kind is None or kind.is_source or kind is JobKind.VIEW:
         return
     if kind is JobKind.COPY:
         yield from _loop(config)
@@ -36,9 +36,9 @@ def conflicts(
         other_kind = _kind(registry, its)
         if other == name or other_kind is None or other_kind.is_source:
             continue
-        if other_kind not in (JobKind.VIEW, JobKind.MIRROR) and group_of(
-            name, kind, config
-        ) == group_of(other, other_kind, its):
+        if other_kind is not JobKind.VIEW and group_of(name, kind, config) == group_of(
+            other, other_kind, its
+        ):
             yield from _shared_topics(name, config, other, its)
         yield from _same_file(registry, config, other, its)
 

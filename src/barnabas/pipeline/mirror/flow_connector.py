@@ -175,6 +175,9 @@ class MirrorConnector:
     without_effect: ClassVar[Mapping[str, str]] = {
         DELIVERY: "it delivers exactly once",
         SLICE: "it copies ranges of offsets; set trigger.ms",
+        "batch.records.max": "it copies whole batches; set trigger.ms",
+        "records.per.second.max": "it copies whole batches; a quota of the client limits it",
+        "transforms": "it copies batches without decoding them; use barnabas.TopicCopyConnector",
     }
 
     def config(self) -> ConfigDef:
@@ -207,9 +210,7 @@ def flow_settings(properties: Mapping[str, str], runner: Mapping[str, str]) -> F
     if not _FLOW.fullmatch(flow):
         reason = "A flow's name has 1 to 249 letters, digits, dots, underscores and dashes"
         raise ConfigValueError.of("name", flow, reason)
-    target = runner
-    if parsed[TARGET + BOOTSTRAP]:
-        target = {}
+    target: Mapping[str, str] = {} if parsed[TARGET + BOOTSTRAP] else runner
     return FlowSettings(
         flow,
         _client(flow, properties, SOURCE, {}),

@@ -353,9 +353,12 @@ async def _create(client: KafkaClient, step: CreateStep) -> None:
 
 def _refused_config(step: Step, error: KafkaError) -> str:
     """Return why the target refuses the properties of a topic, with a remedy."""
-    configs = step.configs if isinstance(step, CreateStep) else {}
-    changes = step.changes if isinstance(step, AlterStep) else {}
-    if MIRROR_SOURCE in {*configs, *changes} and MIRROR_SOURCE in str(error):
+    names: list[str] = []
+    if isinstance(step, CreateStep):
+        names += step.configs
+    elif isinstance(step, AlterStep):
+        names += step.changes
+    if MIRROR_SOURCE in names and MIRROR_SOURCE in str(error):
         return (
             "the target does not keep the offsets of the source, which only barnabas does "
             f"({error}): set offsets=assigned, or choose barnabas as the target"

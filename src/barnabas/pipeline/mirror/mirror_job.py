@@ -10,7 +10,12 @@ from typing import Final
 
 import attrs
 
-from barnabas.client import ClientError, ConnectionFailureError
+from barnabas.client import (
+    AuthenticationError,
+    ClientError,
+    ConnectionFailureError,
+    UnsupportedVersionError,
+)
 from barnabas.config import ConfigError
 from barnabas.pipeline.definitions.config_types import ConfigValueError
 from barnabas.pipeline.delivery.driver.group_offsets import GroupOffsetsError
@@ -175,8 +180,10 @@ def _figures(done: CopyFigures) -> Figures:
 def _unanswered(error: Exception) -> JobStartError:
     """Return the failure of a flow whose clusters do not answer as it needs."""
     is_permanent = isinstance(error, KafkaError) and not error.code.retriable
-    if isinstance(error, ClientError):
-        is_permanent = isinstance(error, ConnectionFailureError) and not error.retriable
+    if isinstance(error, ConnectionFailureError):
+        is_permanent = not error.retriable
+    elif isinstance(error, AuthenticationError | UnsupportedVersionError):
+        is_permanent = True
     name = f" ({error.code.name})" if isinstance(error, KafkaError) else ""
     return refused(
         f"a cluster of the flow refuses a request or does not answer: {error}{name}",

@@ -32,7 +32,8 @@ from barnabas.pipeline.mirror.target_transaction import TargetTransaction
 from barnabas.protocol.batches.batch_header import CorruptBatch
 from barnabas.protocol.errors import ErrorCode, KafkaError
 
-_CORRUPT_ATTEMPTS: Final = 3
+_ATTEMPTS_MAX: Final = 3
+"""Attempts that end with a damaged batch, or with an offset that one side does not have."""
 _AHEAD: Final = 2
 """Responses that wait for their batches to be produced."""
 _ABORT_S: Final = 5.0
@@ -77,8 +78,8 @@ class RangeCopier:
             except (KafkaError, ClientError, CorruptBatch) as error:
                 failures += 1
                 is_late = trio.current_time() > deadline
-                is_corrupt = isinstance(error, CorruptBatch) and failures >= _CORRUPT_ATTEMPTS
-                if is_late or is_corrupt or not _may_pass(error):
+                is_repeated = failures >= _ATTEMPTS_MAX and not _is_retriable(error)
+                if is_late or is_repeated or not _may_pass(error):
                     raise _failure(wanted, error) from error
                 await self._target.back_off(f"copying {_name(wanted)}", failures, error)
             else:
@@ -247,19 +248,25 @@ def _name(wanted: FlowRange) -> str:
     return f"{wanted.topic}-{wanted.partition}"
 
 
-def _may_pass(error: Exception) -> bool:
-    """True when another attempt may succeed."""
+def _is_retriable(error: Exception) -> bool:
+    """True when attempts are repeated until the time is over."""
     if isinstance(error, KafkaError):
         return error.code.retriable or error.code in _AGAIN
     if isinstance(error, ConnectionFailureError):
         return error.retriable
-    return isinstance(error, CallTimeoutError | CorruptBatch)
+    return isinstance(error, CallTimeoutError)
+
+
+def _may_pass(error: Exception) -> bool:
+    """True when another attempt may succeed."""
+    is_out_of_range = isinstance(error, KafkaError) and error.code is ErrorCode.OFFSET_OUT_OF_RANGE
+    return is_out_of_range or isinstance(error, CorruptBatch) or _is_retriable(error)
 
 
 def _failure(wanted: FlowRange, error: Exception) -> TaskFailureError:
     """Return the failure of a copy that does not begin again."""
     text = f"{_name(wanted)} cannot be copied: {error}"
-    is_permanent = not _may_pass(error) or isinstance(error, CorruptBatch)
+    is_permanent = not _is_retriable(error)
     if isinstance(error, KafkaError):
         text = f"{text} ({error.code.name})"
         if remedy := _REFUSALS.get(error.code):

@@ -59,7 +59,10 @@ def host_flow(
 
 
 def _session(directory: Path, spark: Mapping[str, str]) -> SessionSettings:
-    settings = SessionSettings(directory, application="barnabas mirror")
+    # A flow has no checkpoint, so that hosts of a cluster need not share the directory.
+    settings = SessionSettings(
+        directory, checkpoint_directory=str(directory), application="barnabas mirror"
+    )
     own = dict(spark)
     return attrs.evolve(
         settings,

@@ -1,0 +1,65 @@
+"""`barnabas mirror` without Spark: the plan of a flow, its refusals, and promotion."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from barnabas.testing import Node
+from tests.cli.conftest import Barnabas
+
+RUNNER = ("--runner", "http://127.0.0.1:9")
+"""No command of these tests gets as far as a request to the runner."""
+
+
+@pytest.fixture(scope="module")
+def target() -> Iterator[str]:
+    with Node() as node:
+        yield node.bootstrap
+
+
+def test_the_plan_of_a_flow_is_shown_and_nothing_is_started(
+    barnabas: Barnabas, bootstrap: str, topic: str, target: str
+) -> None:
+    create = ("mirror", "create", "plan", "--from", bootstrap, "--to", target, "--topics", topic)
+    found = barnabas(*create, *RUNNER)
+    assert found.code == 0, found.err
+    lines = found.out.splitlines()
+    assert lines[0].split() == ["TOPIC", "PARTITIONS", "OFFSETS", "BYTES", "AT", "THE", "TARGET"]
+    assert lines[1].startswith(topic)
+    assert lines[1].endswith("created by the flow")
+    assert "not copied: users and their credentials, which no client can read" in lines
+    assert "not copied: offsets of groups" not in found.out
+    assert lines[-1] == "nothing was started: repeat the command with --yes to start flow plan"
+    assert "not copied: offsets of groups" in barnabas(*create, *RUNNER, "--offsets=assigned").out
+
+
+def test_a_flow_within_one_cluster_is_refused(
+    barnabas: Barnabas, bootstrap: str, topic: str
+) -> None:
+    addresses = ("--from", bootstrap, "--to", bootstrap)
+    found = barnabas("mirror", "create", "itself", *addresses, "--topics", topic, *RUNNER)
+    assert found.code == 1
+    assert "source and target are one cluster" in found.err
+
+
+def test_a_flow_with_a_name_that_no_topic_can_carry_is_refused(
+    barnabas: Barnabas, bootstrap: str, target: str
+) -> None:
+    addresses = ("--from", bootstrap, "--to", target)
+    found = barnabas("mirror", "create", "a flow", *addresses, "--topics", "x", *RUNNER)
+    assert found.code == 1
+    assert "A flow's name has 1 to 249 letters" in found.err
+
+
+def test_the_mirrors_of_a_flow_are_promoted(barnabas: Barnabas, target: str) -> None:
+    for name in ("left", "right"):
+        config = "barnabas.mirror.source=eu-to-us"
+        created = barnabas("topic", "create", name, "--bootstrap", target, "--set", config)
+        assert created.code == 0, created.err
+    promote = ("mirror", "promote", "eu-to-us", "--to", target, "--yes")
+    assert barnabas(*promote, "--topic", "left").out == "promoted topic left\n"
+    found = barnabas(*promote, "--topic", "left")
+    assert found.code == 1
+    assert f"topic left is not a mirror of flow eu-to-us at {target}" in found.err
+    assert barnabas(*promote).out == "promoted topic right\n"
+    assert "no topic is a mirror of flow eu-to-us" in barnabas(*promote).err
