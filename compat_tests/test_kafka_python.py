@@ -1,11 +1,16 @@
 """kafka-python 3: producer, consumer groups and admin client, in pure Python."""
 
+import threading
 import time
 
 import pytest
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition, codec
 from kafka.admin import NewTopic
+from kafka.cluster import ClusterMetadata
+from kafka.consumer.subscription_state import SubscriptionState
 from kafka.errors import RebalanceInProgressError, TopicAlreadyExistsError
+
+from compat_tests.clients.kafka_python_consumer import ConsumerOfKnownTopics
 
 CODECS = [None, "gzip", "snappy", "lz4", "zstd"]
 
@@ -81,7 +86,7 @@ def test_two_members_share_and_the_group_resumes(bootstrap, topics, unique) -> N
     for i in range(200):
         producer.send(topic, value=b"%d" % i, partition=i % 4)
     producer.flush(timeout=30)
-    members = [KafkaConsumer(topic, **settings) for _ in range(2)]
+    members = [ConsumerOfKnownTopics(topic, **settings) for _ in range(2)]
     read: set[int] = set()
     deadline = time.monotonic() + 40
     while time.monotonic() < deadline:
@@ -100,9 +105,55 @@ def test_two_members_share_and_the_group_resumes(bootstrap, topics, unique) -> N
         producer.send(topic, value=b"later", partition=i)
     producer.flush(timeout=30)
     producer.close()
-    again = KafkaConsumer(topic, **settings)
+    again = ConsumerOfKnownTopics(topic, **settings)
     assert [record.value for record in poll_until(again, 4)] == [b"later"] * 4
     again.close()
+
+
+@pytest.fixture
+def late_subscription(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let each consumer name its topics while its first Metadata request is in progress."""
+    requested, named = threading.Event(), threading.Event()
+    request_of = ClusterMetadata.metadata_request
+    subscribe, set_topics = SubscriptionState.subscribe, ClusterMetadata.set_topics
+
+    def request_and_pause(self: ClusterMetadata) -> object:
+        request = request_of(self)
+        requested.set()
+        assert named.wait(60)
+        return request
+
+    def subscribe_late(self: SubscriptionState, *args, **kwargs) -> object:
+        assert requested.wait(60)
+        return subscribe(self, *args, **kwargs)
+
+    def name_topics(self: ClusterMetadata, *args) -> object:
+        update = set_topics(self, *args)
+        named.set()
+        return update
+
+    monkeypatch.setattr(ClusterMetadata, "metadata_request", request_and_pause)
+    monkeypatch.setattr(SubscriptionState, "subscribe", subscribe_late)
+    monkeypatch.setattr(ClusterMetadata, "set_topics", name_topics)
+
+
+@pytest.mark.usefixtures("late_subscription")
+@pytest.mark.parametrize("has_group", [False, True], ids=["without-group", "with-group"])
+def test_a_consumer_that_names_its_topics_late_reads_them(
+    bootstrap, topics, unique, has_group
+) -> None:
+    topic = topics.create("kp-late", partitions=4)
+    consumer = ConsumerOfKnownTopics(
+        topic,
+        bootstrap_servers=bootstrap,
+        api_version=(4, 3),  # otherwise the constructor waits for the first Metadata response
+        group_id=unique("g") if has_group else None,
+    )
+    deadline = time.monotonic() + 30
+    while len(consumer.assignment()) < 4 and time.monotonic() < deadline:
+        consumer.poll(timeout_ms=1)  # too short for the response to SyncGroup
+    assert len(consumer.assignment()) == 4
+    consumer.close()
 
 
 def test_positions_are_sought_and_looked_up_by_time(bootstrap, topics) -> None:

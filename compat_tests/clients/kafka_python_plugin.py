@@ -1,7 +1,8 @@
 """A pytest plugin for kafka-python's own tests, outside of their repository.
 
 The source distribution has the tests without the modules `test/__init__.py` and `test/service.py`,
-so `import test` would find the one of Python. Topics of the tests get three replicas.
+so `import test` would find the one of Python. Topics of the tests get three replicas, and their
+consumers wait for the metadata of their topics (`kafka_python_consumer` says why).
 """
 
 import functools
@@ -10,6 +11,10 @@ import sys
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+
+import kafka
+
+from compat_tests.clients.kafka_python_consumer import ConsumerOfKnownTopics
 
 
 class ExternalService:
@@ -31,3 +36,4 @@ def pytest_load_initial_conftests() -> None:
     sys.modules |= {"test": package, "test.service": service}
     fixture: Any = importlib.import_module("test.integration.fixtures").KafkaFixture
     fixture.instance = functools.partial(fixture.instance, replicas=3)
+    kafka.KafkaConsumer = ConsumerOfKnownTopics  # before the tests' conftest imports it

@@ -67,10 +67,14 @@ class Broker:
         with trio.fail_after(30):
             await self._is_reported.wait()
 
-    async def kill(self) -> None:
-        """Do what the operating system does when a process ends."""
+    async def refuse(self) -> None:
+        """Refuse new connections; the open ones stay."""
         self._accepting.cancel()
         await trio.testing.wait_all_tasks_blocked(0.01)
+
+    async def kill(self) -> None:
+        """Do what the operating system does when a process ends."""
+        await self.refuse()
         self.reset()
 
 
@@ -229,37 +233,39 @@ def test_detector_disputes_what_the_controller_does_not_confirm(
     assert seen == [(nothing, False), (nothing, True), ({2}, False), (nothing, False)]
 
 
-def test_settle_returns_at_once_while_all_brokers_are_connected() -> None:
-    waited: list[float] = []
+@pytest.fixture
+def endless_settling(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let `settle` wait for longer than any test."""
+    for module in (failure_detector, failure_evidence):
+        monkeypatch.setattr(module, "SETTLE_MS", 600_000)
 
+
+@pytest.mark.usefixtures("endless_settling")
+def test_settle_returns_while_all_brokers_are_connected() -> None:
     async def scenario(broker: Broker, detector: FailureDetector) -> None:
         await trio.testing.wait_all_tasks_blocked(0.05)
-        for _ in range(10):  # a busy machine may delay one of them
-            started = trio.current_time()
+        with trio.fail_after(30):
             await detector.settle()
-            waited.append(trio.current_time() - started)
 
     observe(scenario)
-    assert min(waited) < 0.3  # it waits half a second for others
 
 
-def test_settle_waits_until_the_ended_broker_is_fenced(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("endless_settling")
+def test_settle_waits_until_the_ended_broker_is_fenced() -> None:
     """Also when the end of its connection has arrived and no task has read it yet."""
-    monkeypatch.setattr(failure_detector, "SETTLE_MS", 60_000)
     order: list[str] = []
 
     async def scenario(broker: Broker, detector: FailureDetector) -> None:
         await trio.testing.wait_all_tasks_blocked(0.05)
-        broker.reset()
+        await broker.refuse()  # otherwise the detector may connect once more, which settles it
 
         async def settle() -> None:
             await detector.settle()
             order.append("settled")
 
         async with trio.open_nursery() as nursery:
+            broker.reset()
             nursery.start_soon(settle)
-            await trio.lowlevel.checkpoint()
-            await broker.kill()
             await broker.wait_reported()
             order.append("fenced")
             detector.follow(broker.image(fenced=True))
