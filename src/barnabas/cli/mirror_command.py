@@ -13,6 +13,7 @@ from barnabas.cli.job_requests import RunnerClient, job_path, runner_options
 from barnabas.cli.job_view import describe_lines, job_rows, warn_unless_healthy
 from barnabas.cli.mirror_options import GivenFlow, flow_options
 from barnabas.cli.mirror_requests import previewed, promoted
+from barnabas.cli.mirror_verify_command import verify
 from barnabas.cli.terminal_output import (
     confirm,
     counted,
@@ -292,3 +293,6 @@ def promote(
     confirm(f"Promote the mirrors of flow {flow} at {target}?", yes=yes)
     for topic in promoted(flow, target, topics, target_config):
         click.echo(f"promoted topic {topic}")
+
+
+mirror.add_command(verify)

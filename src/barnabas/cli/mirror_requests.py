@@ -32,7 +32,7 @@ def previewed(config: Mapping[str, str]) -> Sequence[TopicPreview]:
 
     try:
         settings = flow_settings(config, {})
-        return _run(ask)
+        return run_requests(ask)
     except (ConfigValueError, FlowRefusedError) as error:
         raise CliError(str(error)) from None
 
@@ -63,10 +63,10 @@ def promoted(flow: str, target: str, topics: Sequence[str], file: str | None) ->
         settings = ClientConfig.load(path, {"bootstrap.servers": target})
     except ConfigError as error:
         raise CliError(error.message) from None
-    return _run(ask)
+    return run_requests(ask)
 
 
-def _run(ask: Callable[[], Awaitable[T]]) -> T:
+def run_requests(ask: Callable[[], Awaitable[T]]) -> T:
     """Run a call. Raises CliError for a cluster that refuses, or does not answer."""
     import trio
 

@@ -1,7 +1,8 @@
 """Reading a partition from an offset on."""
 
 from collections import deque
-from typing import Final
+from collections.abc import Awaitable, Callable
+from typing import Final, TypeVar
 
 from barnabas.client.core.fetched_records import Aborted, visible_records
 from barnabas.client.core.metadata_cache import LeaderHint, PartitionLeader
@@ -12,6 +13,8 @@ from barnabas.protocol.batches.record_decoding import Record
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.fetch import FetchRequest, FetchResponse
 
+T = TypeVar("T")
+
 PartitionData = FetchResponse.PartitionData
 
 _READ_COMMITTED: Final = 1
@@ -19,12 +22,8 @@ _NAMED_VERSION_MAX: Final = 12
 _CORRUPT_ATTEMPTS: Final = 3
 
 
-class RecordReader:
+class PartitionReader:
     """Reads one partition in order; `position` is the offset that it reads next.
-
-    Three ways to read: `fetch` for what is there now, `until` an end that `admin_calls.list_offset`
-    gave, and `async for` without an end. A position that reaches the end has read everything before
-    it: control records and aborted transactions move the position too.
 
     A wrong leader, a lost connection or a broker that starts again are waited out. Raises
     KafkaError: OFFSET_OUT_OF_RANGE when the position is not in the log, or for lacking
@@ -49,26 +48,19 @@ class RecordReader:
         self._read_committed = read_committed
         self._lane = f"fetch {topic}-{partition}"
 
-    def __aiter__(self) -> "RecordIterator":
-        """Iterate over all records, waiting for new ones."""
-        return RecordIterator(self, None)
+    async def repeat(
+        self, fetch_once: Callable[[float], Awaitable[T]], max_wait_s: float | None
+    ) -> T:
+        """Return the result of `fetch_once`, which waits up to `max_wait_s` for data.
 
-    def until(self, end: int) -> "RecordIterator":
-        """Iterate over the records before `end`, then stop."""
-        return RecordIterator(self, end)
-
-    async def fetch(self, max_wait_s: float | None = None) -> list[Record]:
-        """Return records at the position and move it behind them; none came in time when empty.
-
-        It waits for the first record up to `max_wait_s` (`fetch.max.wait.ms`), and as long as the
-        partition's leader cannot be reached.
+        It is called again as long as the partition's leader cannot be reached.
         """
         wait_s = self._client.config.fetch_max_wait_s if max_wait_s is None else max_wait_s
         what = f"fetching {self.topic}-{self.partition}"
         failures = corrupt = 0
         while True:
             try:
-                return await self._fetch_once(wait_s)
+                return await fetch_once(wait_s)
             except CorruptBatch as error:
                 corrupt += 1
                 if corrupt == _CORRUPT_ATTEMPTS:
@@ -87,7 +79,8 @@ class RecordReader:
         """Close the reader's connection; a later fetch opens a new one."""
         self._client.pool.close_lane(self._lane)
 
-    async def _fetch_once(self, wait_s: float) -> list[Record]:
+    async def fetch_data(self, wait_s: float) -> PartitionData:
+        """Return what the leader has from the position on. Raises KafkaError for its error."""
         response = await self._client.ask_leader(
             self.topic,
             self.partition,
@@ -98,16 +91,8 @@ class RecordReader:
             max_named_version=_NAMED_VERSION_MAX,
         )
         data = self._partition_data(response)
-        aborted = None
-        if self._read_committed:
-            aborted = [
-                Aborted(item.first_offset, item.producer_id)
-                for item in data.aborted_transactions or ()
-            ]
-        fetched = visible_records(bytes(data.records or b""), self.position, aborted)
         self.high_watermark = data.high_watermark
-        self.position = fetched.next_offset
-        return fetched.records
+        return data
 
     def _request(self, leader: PartitionLeader, wait_s: float) -> FetchRequest:
         config = self._client.config
@@ -137,6 +122,43 @@ class RecordReader:
                 self._client.check_partition(data.error_code, self.topic, self.partition, hint)
                 return data
         raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "a fetch response without the partition")
+
+
+class RecordReader(PartitionReader):
+    """Reads the records of one partition.
+
+    Three ways to read: `fetch` for what is there now, `until` an end that `admin_calls.list_offset`
+    gave, and `async for` without an end. A position that reaches the end has read everything before
+    it: control records and aborted transactions move the position too.
+    """
+
+    def __aiter__(self) -> "RecordIterator":
+        """Iterate over all records, waiting for new ones."""
+        return RecordIterator(self, None)
+
+    def until(self, end: int) -> "RecordIterator":
+        """Iterate over the records before `end`, then stop."""
+        return RecordIterator(self, end)
+
+    async def fetch(self, max_wait_s: float | None = None) -> list[Record]:
+        """Return records at the position and move it behind them; none came in time when empty.
+
+        It waits for the first record up to `max_wait_s` (`fetch.max.wait.ms`), and as long as the
+        partition's leader cannot be reached.
+        """
+        return await self.repeat(self._fetch_once, max_wait_s)
+
+    async def _fetch_once(self, wait_s: float) -> list[Record]:
+        data = await self.fetch_data(wait_s)
+        aborted = None
+        if self._read_committed:
+            aborted = [
+                Aborted(item.first_offset, item.producer_id)
+                for item in data.aborted_transactions or ()
+            ]
+        fetched = visible_records(bytes(data.records or b""), self.position, aborted)
+        self.position = fetched.next_offset
+        return fetched.records
 
 
 class RecordIterator:
