@@ -23,7 +23,10 @@ from barnabas.protocol.messages.metadata import MetadataRequest
 from barnabas.protocol.messages.produce import ProduceRequest
 from barnabas.server.node_failures import StartupError
 from barnabas.testing import Node
+from barnabas.testing.batches import batch
+from barnabas.testing.mirrored import as_sent, placed
 from compat_tests.wire import Connection
+from tests.server import mirror_flow
 
 AUTHORIZER = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
@@ -31,7 +34,7 @@ AUTHORIZER = {
 OPEN_UNTIL_ACLS = {**AUTHORIZER, "allow.everyone.if.no.acl.found": "true"}
 ADMIN, CLIENT = "127.0.0.1", "127.0.0.2"
 TOPIC, GROUP, CLUSTER, TRANSACTIONAL_ID = 2, 3, 4, 5
-ANY, ALL, READ, CREATE, DESCRIBE, LITERAL, ALLOW = 1, 2, 3, 5, 8, 3, 3
+ANY, ALL, READ, WRITE, CREATE, DESCRIBE, LITERAL, ALLOW = 1, 2, 3, 4, 5, 8, 3, 3
 READING_TOPIC = (TOPIC, "shown", READ)
 NO_ACCESS = 29
 
@@ -203,3 +206,25 @@ def test_regular_expression_finds_only_topics_that_the_member_may_see(bootstrap:
     names = [MetadataRequest.MetadataRequestTopic(name="shown")]
     (topic,) = call(bootstrap, MetadataRequest(topics=names), 12).topics
     assert [each.topic_id for each in assigned.topic_partitions] == [topic.topic_id]
+
+
+def test_flow_of_a_mirror_is_a_principal_and_not_a_client_id(bootstrap: str) -> None:
+    """Its batches have other producers' transactions, for which it needs no transactional id."""
+    for topic, name in (("by-name", "ANONYMOUS"), ("by-client-id", mirror_flow.FLOW)):
+        assert mirror_flow.create_mirror(bootstrap, topic, flow=name) == 0
+    records = as_sent([placed(batch(b"a", producer=(5, 1, 3), transactional=True), 7)], 0)
+
+    def write(topic: str) -> int:
+        data = ProduceRequest.PartitionProduceData(index=0, records=records)
+        named = ProduceRequest.TopicProduceData(name=topic, partition_data=[data])
+        request = ProduceRequest(acks=-1, timeout_ms=5000, topic_data=[named])
+        answer = call(bootstrap, request, 9, CLIENT).responses[0].partition_responses[0]
+        return answer.error_code
+
+    assert write("by-name") == NO_ACCESS
+    add_acls(bootstrap, (TOPIC, "by-name", WRITE), (TOPIC, "by-client-id", WRITE))
+    assert write("by-name") == ErrorCode.NONE
+    assert write("by-client-id") == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    records = as_sent([placed(batch(b"a"), 8)], 8)
+    assert write("by-name") == ErrorCode.NONE
+    assert write("by-client-id") == ErrorCode.POLICY_VIOLATION

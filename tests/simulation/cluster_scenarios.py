@@ -293,6 +293,24 @@ def repeated_batches(seed: int) -> Simulation:
     return prepare(seed, 20, options=options, faults=faults)
 
 
+def mirrored_topic(seed: int) -> Simulation:
+    """Return a mirror whose replicas are cut off from each other, or killed.
+
+    A cut lasts longer than a request waits, so the flow sends batches again that are not committed.
+    """
+    chance = random.Random(f"mirrored topic {seed}")
+    options = replicated(
+        20, partitions=1, producers=0, mirror_pause_ms=60, operator_pause_ms=0, is_unclean=False
+    )
+    faults: list[Fault] = []
+    for at_ms in (1_000, 11_000):
+        pair = tuple(chance.sample(options.broker_ids, k=2))
+        killed = (chance.choice(options.broker_ids),)
+        faults.append(Fault(at_ms, FaultKind.CUT_PAIR, pair, 8_000, 0.5))
+        faults.append(Fault(at_ms + 7_000, FaultKind.KILL, killed, 1_000, 0.5))
+    return prepare(seed, 20, options=options, faults=faults)
+
+
 def replaced_disks(seed: int) -> Simulation:
     """Return voters that are cut off in turn, while the disks of others are replaced."""
     chance = random.Random(f"replaced disks {seed}")

@@ -46,6 +46,7 @@ from tests.simulation import (
     client_mistakes,
     cluster_scenarios,
     idempotence_mistakes,
+    mirror_mistakes,
     quorum_mistakes,
 )
 from tests.simulation.planting import Plant, substituted
@@ -104,6 +105,7 @@ ELECTIONS = _scenario("whole cluster, disturbed elections", cluster_scenarios.di
 DISKS = _scenario("whole cluster, replaced disks", cluster_scenarios.replaced_disks)
 FORWARDING = _scenario("whole cluster, forwarding brokers", cluster_scenarios.forwarding_brokers)
 REPEATED = _scenario("whole cluster, repeated batches", cluster_scenarios.repeated_batches)
+MIRROR = _scenario("whole cluster, mirrored topic", cluster_scenarios.mirrored_topic)
 UPGRADED = _scenario("whole cluster, kraft upgrade", cluster_scenarios.upgraded_quorum)
 
 
@@ -424,6 +426,9 @@ MISTAKES: tuple[Mistake, ...] = (
     Mistake(None, "a batch that is sent again is acknowledged before it is committed",
             idempotence_mistakes.acknowledge_duplicates_at_once,
             REPEATED, "P4", 0, 1),
+    Mistake(None, "a batch that a mirror has is acknowledged before it is committed",
+            mirror_mistakes.acknowledge_known_batches_at_once,
+            MIRROR, "MR", 1, 1),
     Mistake(None, "a broker forwards nothing after it has lost a connection",
             client_mistakes.forward_nothing_after_a_failure,
             FORWARDING, "LIVENESS", 1, 3),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from barnabas.config.mirror_topics import PROMOTED, SOURCE, Promotion
 from barnabas.config.properties import TOPIC_PROPERTIES
 from barnabas.config.schema import ConfigError
 
@@ -55,6 +56,8 @@ class TopicConfig:
         "message_timestamp_before_max_ms",
         "message_timestamp_type",
         "min_insync_replicas",
+        "mirror_promotion",
+        "mirror_source",
         "overrides",
         "retention_bytes",
         "retention_ms",
@@ -85,6 +88,9 @@ class TopicConfig:
         self.message_timestamp_before_max_ms: int = values["message.timestamp.before.max.ms"]
         self.message_timestamp_type: str = values["message.timestamp.type"]
         self.min_insync_replicas: int = values["min.insync.replicas"]
+        self.mirror_source: str = values[SOURCE]
+        promoted: str = values[PROMOTED]
+        self.mirror_promotion = Promotion.parse(promoted) if promoted else None
         self.retention_bytes: int = values["retention.bytes"]
         self.retention_ms: int = values["retention.ms"]
         # The internal property lets tests have segments below the minimum of segment.bytes.

@@ -2,6 +2,7 @@
 
 offsets             recovery-point-, replication-, log-start- and cleaner-offset-checkpoint
 epochs              leader-epoch-checkpoint of a partition
+mirror end          mirror-end-offset of a partition that was a mirror, which only barnabas has
 partition.metadata  the topic's id
 meta.properties     the cluster and node that own the directory (version 1)
 clean shutdown      `.kafka_cleanshutdown`, JSON
@@ -19,6 +20,7 @@ HIGH_WATERMARKS: Final = "replication-offset-checkpoint"
 LOG_STARTS: Final = "log-start-offset-checkpoint"
 CLEANER_OFFSETS: Final = "cleaner-offset-checkpoint"
 LEADER_EPOCHS: Final = "leader-epoch-checkpoint"
+MIRROR_END: Final = "mirror-end-offset"
 PARTITION_METADATA: Final = "partition.metadata"
 META_PROPERTIES: Final = "meta.properties"
 CLEAN_SHUTDOWN: Final = ".kafka_cleanshutdown"
@@ -96,6 +98,20 @@ def encode_epochs(entries: Iterable[EpochEntry]) -> bytes:
     """Return the content of a leader epoch checkpoint."""
     lines = [f"{entry.epoch} {entry.start_offset}" for entry in entries]
     return ("\n".join([_VERSION, str(len(lines)), *lines]) + "\n").encode()
+
+
+def decode_mirror_end(content: bytes) -> int:
+    """Return the offset at which a partition's mirror ended. Raises CheckpointError."""
+    ((offset,),) = _lines(content, 1) or [["-1"]]
+    try:
+        return int(offset)
+    except ValueError:
+        raise CheckpointError(f"not a number: {offset}") from None
+
+
+def encode_mirror_end(offset: int) -> bytes:
+    """Return the content of the file with the offset at which a partition's mirror ended."""
+    return f"{_VERSION}\n1\n{offset}\n".encode()
 
 
 def decode_partition_metadata(content: bytes) -> Uuid:

@@ -30,6 +30,8 @@ class SimLog:
         self.high_watermark = 0
         self.log_end_offset = 0
         self.synced_end = 0
+        self.promoted_epoch = -1
+        self.mirror_end = -1
         self._first = 0  # where the log would start without `advance_log_start`
         self._checkpointed = (0, 0)
         self._written_epochs: dict[int, int] = {}
@@ -64,6 +66,8 @@ class SimLog:
     def start_leader_epoch(self, epoch: int, start_offset: int) -> None:
         """A leader starts its epoch at `start_offset`."""
         if epoch > self.latest_epoch:
+            if self.latest_epoch < self.promoted_epoch <= epoch:
+                self._end_mirror()
             self._drop_epochs(start_offset)
             self.epochs = {**self.epochs, epoch: start_offset}
 
@@ -107,11 +111,44 @@ class SimLog:
         except CorruptBatch as error:
             raise KafkaError(ErrorCode.CORRUPT_MESSAGE, str(error)) from error
 
+    def append_as_mirror(
+        self, records: bytearray | memoryview, *, leader_epoch: int, now_ms: int
+    ) -> AppendInfo:
+        """Append batches of another cluster's log with their offsets, as its mirror's leader."""
+        del now_ms
+        batches = list(iter_batches(records))
+        end = self.log_end_offset
+        new = [each for each in batches if each[1].last_offset >= end]
+        for _, header in new:
+            if not header.base_offset - header.partition_leader_epoch <= end <= header.base_offset:
+                raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"the log ends at {end}")
+            end = header.next_offset
+        for position, header in new:
+            assign_offset(records, position, header.base_offset, leader_epoch)
+            placed = header._replace(partition_leader_epoch=leader_epoch)
+            self._append(placed, bytes(records[position : position + header.size]))
+        first, last = batches[0][1], batches[-1][1]
+        return AppendInfo(first.base_offset, last.last_offset, duplicate=not new)
+
     def _append(self, header: BatchHeader, data: bytes) -> None:
-        self.start_leader_epoch(header.partition_leader_epoch, header.base_offset)
+        self.start_leader_epoch(header.partition_leader_epoch, self.log_end_offset)
         self._written_epochs = self.epochs
         self.batches.append((header, data))
         self.log_end_offset = header.next_offset
+
+    # The end of a mirror
+
+    def expect_promotion(self, epoch: int) -> None:
+        """Batches of leader epochs from `epoch` on are not mirrored; -1: there is no such epoch."""
+        self.promoted_epoch = epoch
+
+    def open_transactions_of_mirror(self, leader_epoch: int) -> list[tuple[int, int]]:
+        """Return no transaction: this log has no producers."""
+        del leader_epoch
+        return []
+
+    def _end_mirror(self) -> None:
+        self.mirror_end = self.log_end_offset
 
     # Offsets
 
@@ -196,6 +233,7 @@ class SimLog:
 
     def _restart(self) -> None:
         """Recover: the last batch ends the log, and all of them state their epochs again."""
+        self.promoted_epoch = -1  # until the metadata is here again
         end = self.log_end_offset = self.batches[-1][0].next_offset if self.batches else self._first
         self.epochs = self._written_epochs
         self._drop_epochs(end)

@@ -10,10 +10,11 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from barnabas.cluster.replication import follower_log
 from barnabas.cluster.replication.log_like import LogLike
-from barnabas.log import FileCache, LogConfig, PartitionLog, Volume
+from barnabas.log import AppendInfo, FileCache, LogConfig, PartitionLog, Volume
 from barnabas.protocol.batches.batch_header import assign_offset
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.testing.batches import NOW_MS, batch
+from barnabas.testing.mirrored import as_sent, placed
 from barnabas.testing.sim_log import SimLog
 from tests.log.logs import new_log, open_volume
 
@@ -42,6 +43,14 @@ def outcome(log: LogLike, data: bytearray, leader_epoch: int) -> ErrorCode | Non
     return None
 
 
+def mirror_outcome(log: LogLike, batches: list[bytes], position: int) -> AppendInfo | ErrorCode:
+    epoch = max(log.latest_epoch, 0)
+    try:
+        return log.append_as_mirror(as_sent(batches, position), leader_epoch=epoch, now_ms=NOW_MS)
+    except KafkaError as error:
+        return error.code
+
+
 class LogLikeMachine(RuleBasedStateMachine):
     """Applies every step to both."""
 
@@ -67,6 +76,20 @@ class LogLikeMachine(RuleBasedStateMachine):
             log.start_leader_epoch(self.epoch, log.log_end_offset)
             data = batch(*[b"v"] * count)
             log.append_as_leader(data, leader_epoch=self.epoch, now_ms=NOW_MS)
+
+    @rule(
+        counts=st.lists(st.integers(1, 4), min_size=1, max_size=4),
+        shift=st.integers(-4, 3),
+        skipped=st.integers(0, 3),
+    )
+    def append_as_mirror(self, counts: list[int], shift: int, skipped: int) -> None:
+        position = max(self.memory.log_end_offset + shift, 0)
+        batches, at = [], position + skipped
+        for count in counts:
+            batches.append(placed(batch(*[b"m"] * count), at))
+            at += count + skipped
+        results = [mirror_outcome(log, batches, position) for log in (self.disk, self.memory)]
+        assert results[0] == results[1]
 
     @rule(rise=st.integers(0, 2))
     def lead_without_appends(self, rise: int) -> None:

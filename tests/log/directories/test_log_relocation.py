@@ -89,6 +89,20 @@ def test_move_of_a_log_written_meanwhile_copies_all_records(manager) -> None:
         assert again.producers.find(6).last_sequence == 174
 
 
+def test_moved_log_keeps_the_end_of_its_mirror(manager) -> None:
+    log = create(manager)
+    write(log, 0, 3)
+    log.expect_promotion(5)
+    log.start_leader_epoch(5, 3)
+    append(log, b"own", producer=(6, 0, 0), epoch=5)
+    move = begin(manager)
+    move.copy()
+    move.finish()
+    again = reopen(log, recover=True)
+    assert again.mirror_end == 3
+    assert again.producers.find(6).last_sequence == 0
+
+
 def test_start_after_a_kill_checks_unsynced_bytes_of_a_moved_log(manager) -> None:
     log = create(manager)
     write(log, 0, 50)

@@ -45,6 +45,9 @@ class Image:
         leader = self.leaders.get(topic)
         return None if leader is None else SimpleNamespace(leader=leader)
 
+    def topic_config(self, _topic: str) -> dict[str, str]:
+        return {}
+
 
 class Brokers:
     """The other brokers: each request waits for `answer`, or for an error."""

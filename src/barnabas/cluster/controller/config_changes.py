@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
+from barnabas.cluster.controller import mirror_changes
 from barnabas.cluster.controller.election_rules import MIN_INSYNC_REPLICAS, keeps_eligible_leaders
 from barnabas.cluster.controller.operation_result import Context, ControllerResult
 from barnabas.cluster.metadata.feature_levels import (
@@ -113,6 +114,9 @@ def _alter(
             _check_keys(resource.configs)
             current = context.image.configs.get(key, {})
             changes = changes_of(context, resource, current)
+            epochs: list[Message] = []
+            if key[0] == RESOURCE_TOPIC:
+                epochs = mirror_changes.complete(context, key[1], current, changes)
             _check_min_isr(context.image, key, changes)
             _validate(context, key, current, changes)
         except KafkaError as error:
@@ -124,6 +128,7 @@ def _alter(
             # A broker reads its key stores again also when their path is the same (KAFKA-14136).
             if current.get(name) != value or key[0] == RESOURCE_BROKER
         ]
+        records += epochs
     return [*records, *_cleared_elrs(context.image, records)], answers
 
 

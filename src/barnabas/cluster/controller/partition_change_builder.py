@@ -61,7 +61,8 @@ class PartitionChangeBuilder:
     """The wanted state of a partition; what is not set stays as it is.
 
     `unclean_shutdown` has replicas that may have lost acknowledged records: they leave the ELR.
-    `directories` has the new directories of replicas.
+    `directories` has the new directories of replicas. With `starts_epoch`, a leader epoch starts
+    also when the leader stays.
     """
 
     partition: PartitionImage
@@ -73,6 +74,7 @@ class PartitionChangeBuilder:
     recovery_state: int
     directories: Mapping[int, Uuid] = attrs.field(factory=dict[int, Uuid])
     unclean_shutdown: Collection[int] = ()
+    starts_epoch: bool = False
 
     @classmethod
     def of(cls, partition: PartitionImage, rules: ElectionRules) -> "PartitionChangeBuilder":
@@ -180,8 +182,10 @@ class PartitionChangeBuilder:
             return
         partition = self.partition
         shrinks = record.isr is not None and not _has_all(record.isr, partition.isr)
-        if not _has_all(self.replicas, partition.replicas) or (
-            shrinks and self.rules.metadata_version < _ISR_SHRINKS_IN_EPOCH_SINCE
+        if (
+            self.starts_epoch
+            or not _has_all(self.replicas, partition.replicas)
+            or (shrinks and self.rules.metadata_version < _ISR_SHRINKS_IN_EPOCH_SINCE)
         ):
             record.leader = partition.leader
 

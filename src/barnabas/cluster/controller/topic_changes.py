@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import attrs
 
+from barnabas.cluster.controller import mirror_changes
 from barnabas.cluster.controller.election_rules import assigned_directory
 from barnabas.cluster.controller.operation_result import (
     Context,
@@ -124,6 +125,7 @@ def _create_topic(context: Context, topic: CreatableTopic) -> tuple[list[Message
         validate_topic_overrides(overrides, context.config)
     except ConfigError as error:
         raise KafkaError(ErrorCode.INVALID_CONFIG, error.message) from error
+    mirror_changes.check_new_topic(topic.name, overrides)
     if topic.assignments:
         placements = _manual_placements(context.image, topic)
     else:

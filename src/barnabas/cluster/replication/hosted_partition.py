@@ -9,6 +9,11 @@ from typing import Final
 
 from barnabas.cluster.metadata.image import INTERNAL_TOPICS, PartitionImage
 from barnabas.cluster.replication.leader_state import LeaderState
+from barnabas.cluster.replication.mirror_state import (
+    NOT_PROMOTED,
+    MirrorState,
+    mirror_state_of,
+)
 from barnabas.cluster.replication.partition_ports import PartitionHost, PartitionListener
 from barnabas.config import TopicConfig
 from barnabas.log import PartitionLog
@@ -36,6 +41,7 @@ class HostedPartition(ABC):
         "leader_state",
         "listeners",
         "min_insync_replicas",
+        "mirror",
         "partition",
         "partition_epoch",
         "topic",
@@ -55,6 +61,7 @@ class HostedPartition(ABC):
         self.partition_epoch = -1
         self.leader_state: LeaderState | None = None
         self.min_insync_replicas = 1
+        self.mirror: MirrorState | None = None
         self.flush_messages = NEVER_FLUSH
         self.listeners: dict[PartitionListener, None] = {}
         self._alone = False
@@ -79,9 +86,18 @@ class HostedPartition(ABC):
         """True when the metadata image has this replica in the ISR."""
         return self.image is not None and self.broker_id in self.image.isr
 
+    @property
+    def is_mirror(self) -> bool:
+        """True when only a flow writes to the partition."""
+        return self.mirror is not None and self.mirror.is_active
+
     @abstractmethod
     def notify(self) -> None:
         """Notify every listener."""
+
+    @abstractmethod
+    def settle_promotion(self) -> None:
+        """As the leader of a promoted mirror, end what was open in it."""
 
     # The metadata
 
@@ -90,10 +106,12 @@ class HostedPartition(ABC):
 
         An image that is older than an answer of the controller changes only the settings.
         """
+        self._configure_mirror(config)  # before the leader epoch that it decides about
         if image.partition_epoch >= self.partition_epoch:
             self._follow_image(image)
         self._configure(config)
         if self._log is not None:
+            self.settle_promotion()
             self.advance_high_watermark(self._log)
         self.notify()
 
@@ -137,6 +155,16 @@ class HostedPartition(ABC):
         if self.leader_state is not None:
             self.leader_state.min_insync_replicas = self.min_insync_replicas
         self._set_alone()
+
+    def _configure_mirror(self, config: TopicConfig) -> None:
+        self.mirror = mirror_state_of(config, self.partition)
+        if self._log is not None:
+            self._prepare_log(self._log)
+
+    def _prepare_log(self, log: PartitionLog) -> None:
+        """Set in the log which leader epochs are a mirror's, before it takes over an epoch."""
+        mirror = self.mirror
+        log.expect_promotion(NOT_PROMOTED if mirror is None else mirror.promoted_epoch)
 
     def _set_alone(self) -> None:
         """Note whether this broker has the only replica: then nothing waits for a follower."""

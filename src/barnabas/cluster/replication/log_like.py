@@ -61,6 +61,20 @@ class LogLike(Protocol):
         """Append the complete batches up to `leader_epoch` as the leader has them."""
         ...
 
+    def append_as_mirror(
+        self, records: bytearray | memoryview, *, leader_epoch: int, now_ms: int
+    ) -> AppendInfo:
+        """Append batches of another cluster's log with their offsets, as its mirror's leader."""
+        ...
+
+    def expect_promotion(self, epoch: int) -> None:
+        """Batches of leader epochs from `epoch` on are not mirrored; -1: there is no such epoch."""
+        ...
+
+    def open_transactions_of_mirror(self, leader_epoch: int) -> list[tuple[int, int]]:
+        """Return producer id and epoch of transactions that were open when the mirror ended."""
+        ...
+
     def advance_high_watermark(self, offset: int) -> None:
         """All in-sync replicas have the records below `offset`."""
         ...

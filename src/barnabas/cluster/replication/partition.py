@@ -15,6 +15,11 @@ from barnabas.cluster.replication.isr_state import IsrState
 from barnabas.cluster.replication.leader_state import NO_EPOCH, IsrOutcome, LeaderState
 from barnabas.log import AppendInfo, Origin, PartitionLog
 from barnabas.log.record_work import Outcomes
+from barnabas.protocol.batches.control_batches import (
+    MIRROR_ENDED,
+    TransactionMarker,
+    marker_batch,
+)
 from barnabas.protocol.errors import ErrorCode, KafkaError, error_code
 
 logger = logging.getLogger(__name__)
@@ -69,8 +74,11 @@ class Partition(HostedPartition):
         if log is None:
             log = self._log = self.host.open_log(self, create)
             state = self.leader_state
+            if log is not None:
+                self._prepare_log(log)
             if log is not None and state is not None:
                 self._start_epoch(log, state)
+                self.settle_promotion()
                 self.advance_high_watermark(log)
         return log
 
@@ -107,6 +115,61 @@ class Partition(HostedPartition):
             if self.listeners:
                 self.notify()
         return info
+
+    def append_mirrored(self, records: Records, *, required_acks: int, now_ms: int) -> AppendInfo:
+        """Append batches of a flow as the leader and notify the listeners.
+
+        Raises KafkaError: as `append`, and the errors of `PartitionLog.append_as_mirror`.
+        """
+        self.check_leader()
+        if required_acks == -1 and not self._alone:
+            self._check_insync()
+        log = self.log
+        info = log.append_as_mirror(records, leader_epoch=self.leader_epoch, now_ms=now_ms)
+        if not info.duplicate:
+            self._note_append(log)
+        return info
+
+    def _note_append(self, log: PartitionLog) -> None:
+        if self._alone:
+            log.advance_high_watermark(log.log_end_offset)
+        else:
+            self.advance_high_watermark(log)
+        self.notify()
+
+    def settle_promotion(self) -> None:
+        """As the leader of a promoted mirror, abort the transactions that were open in it.
+
+        Their producers belong to the other cluster, so no coordinator here will end them. A failure
+        of the disk is logged; it is tried again before the next append, and with the retention.
+        """
+        mirror, log = self.mirror, self._log
+        if mirror is None or mirror.is_settled or log is None or not self.is_leader:
+            return
+        if not 0 <= mirror.promoted_epoch <= self.leader_epoch:
+            return
+        now_ms = self.host.clock.wall_ms()
+        ending = TransactionMarker(is_commit=False, coordinator_epoch=MIRROR_ENDED)
+        try:
+            open_transactions = log.open_transactions_of_mirror(self.leader_epoch)
+            for producer_id, epoch in open_transactions:
+                batch = marker_batch(ending, producer_id, epoch, now_ms)
+                log.append_as_leader(
+                    batch, leader_epoch=self.leader_epoch, now_ms=now_ms, origin="coordinator"
+                )
+        except KafkaError as error:
+            logger.error("cannot end a mirror partition=%r error=%s", self, error)
+            return
+        mirror.is_settled = True
+        if open_transactions:
+            logger.info(
+                "aborted transactions of a promoted mirror partition=%s-%d flow=%s count=%d",
+                self.topic,
+                self.partition,
+                mirror.flow,
+                len(open_transactions),
+            )
+            self._note_append(log)
 
     def _check_insync(self) -> None:
         state = self.leader_state
@@ -353,15 +416,19 @@ class Partition(HostedPartition):
             return epoch, log.log_end_offset
         return log.end_offset_for_epoch(epoch)
 
-    def delete_records(self, before_offset: int) -> int:
+    def delete_records(self, before_offset: int, *, by_flow: bool = False) -> int:
         """Delete the records below `before_offset` (-1: the high watermark); return that offset.
 
-        Raises KafkaError POLICY_VIOLATION without the delete policy, and OFFSET_OUT_OF_RANGE below
-        0 or above the high watermark.
+        The flow of a mirror may delete under every policy, and beyond the log end: the log is then
+        empty and starts at that offset. Raises KafkaError POLICY_VIOLATION without the delete
+        policy, and OFFSET_OUT_OF_RANGE below 0 or above the high watermark.
         """
         self.check_leader()
         log = self.log
-        if not log.config.is_deleted:
+        if by_flow and before_offset > log.log_end_offset:
+            self._restart_at(log, before_offset)
+            return before_offset
+        if not log.config.is_deleted and not by_flow:
             raise KafkaError(
                 ErrorCode.POLICY_VIOLATION,
                 f"Records of partition {self.topic}-{self.partition} can not be deleted due to "
@@ -379,11 +446,25 @@ class Partition(HostedPartition):
             self.notify()
         return offset
 
+    def _restart_at(self, log: PartitionLog, offset: int) -> None:
+        logger.info(
+            "a mirror's log starts again partition=%s-%d offset=%d end=%d",
+            self.topic,
+            self.partition,
+            offset,
+            log.log_end_offset,
+        )
+        log.truncate_fully_and_start_at(offset)
+        if self.leader_state is not None:
+            self._start_epoch(log, self.leader_state)
+        self.notify()
+
     def apply_retention(self, now_ms: int) -> int:
         """Delete segments by the topic's retention; return their number."""
         log = self._found(create=False)
         if log is None:
             return 0
+        self.settle_promotion()
         start = log.log_start_offset
         count = log.apply_retention(now_ms)
         if log.log_start_offset != start:

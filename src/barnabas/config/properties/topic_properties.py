@@ -1,5 +1,6 @@
 """The properties of a topic, with the broker properties that are their defaults."""
 
+from barnabas.config.mirror_topics import PROMOTED, SOURCE, FlowName, PromotionText
 from barnabas.config.properties.vocabulary import (
     BOOLEAN,
     DOUBLE,
@@ -9,6 +10,7 @@ from barnabas.config.properties.vocabulary import (
     LIST,
     LONG,
     LONG_MAX,
+    LOW,
     MEDIUM,
     MINUTE_MS,
     STRING,
@@ -132,6 +134,15 @@ PROPERTIES: tuple[P, ...] = (
       "Stop copying to remote storage; copied segments stay readable."),
     P("remote.log.delete.on.disable", BOOLEAN, False, MEDIUM,
       "Delete the segments in remote storage when remote.storage.enable is turned off."),
+    P(SOURCE, STRING, "", MEDIUM,
+      "Flow that copies a topic of another cluster into this one, with the same offsets; no other "
+      "client may write. Deleting the property promotes the topic: ordinary producers may write. "
+      "Empty for a topic that is not a mirror.",
+      validator=FlowName(), has_effect=True),
+    P(PROMOTED, STRING, "", LOW,
+      "Written by the controller when a mirror is promoted: its flow, and the first leader epoch "
+      "after the mirror of each partition. Clients cannot set it.",
+      validator=PromotionText(), has_effect=True),
     P("internal.segment.bytes", INT, None, MEDIUM,
       "Segment size in tests: wins over segment.bytes and may be smaller.",
       has_effect=True, internal=True),

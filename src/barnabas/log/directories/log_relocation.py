@@ -16,8 +16,10 @@ from typing import TYPE_CHECKING, Final
 
 from barnabas.log.checkpoints import (
     LEADER_EPOCHS,
+    MIRROR_END,
     PARTITION_METADATA,
     encode_epochs,
+    encode_mirror_end,
     encode_partition_metadata,
 )
 from barnabas.log.file_operations import replace_file, sync_path
@@ -246,6 +248,9 @@ class LogRelocation:
                 _copy_file(f"{log.directory}/{name}", f"{self.directory}/{name}")
         epochs = encode_epochs(log.epochs.entries)
         replace_file(f"{self.directory}/{LEADER_EPOCHS}", epochs, sync=False)
+        if log.mirror_end >= 0:
+            content = encode_mirror_end(log.mirror_end)
+            replace_file(f"{self.directory}/{MIRROR_END}", content, sync=False)
         if log.topic_id is not None:
             content = encode_partition_metadata(log.topic_id)
             replace_file(f"{self.directory}/{PARTITION_METADATA}", content, sync=False)

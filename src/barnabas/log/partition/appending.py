@@ -7,7 +7,7 @@ epochs and the producer state, and readers see it because the log end advances.
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from barnabas.log.partition import rolling
+from barnabas.log.partition import mirror_end, rolling
 from barnabas.log.partition.batch_validation import (
     Origin,
     Writable,
@@ -79,7 +79,7 @@ def as_leader(
     first = log.log_end_offset
     assign_offset(records, 0, first, leader_epoch)
     last = first + header.last_offset_delta
-    _append(log, records, header, first, last, leader_epoch, now_ms, marker)
+    write_batch(log, records, header, first, last, leader_epoch, now_ms, marker)
     return AppendInfo(first, last, now_ms if config.log_append_time else -1)
 
 
@@ -102,10 +102,10 @@ def as_follower(
         marker: TransactionMarker | None = None
         if header.producer_id >= 0 and header.attributes & CONTROL:
             marker = read_marker(batch, header)
-        _append(log, batch, header, first, header.last_offset, epoch, now_ms, marker)
+        write_batch(log, batch, header, first, header.last_offset, epoch, now_ms, marker)
 
 
-def _append(
+def write_batch(
     log: "PartitionLog",
     batch: bytes | Writable,
     header: BatchHeader,
@@ -115,18 +115,23 @@ def _append(
     now_ms: int,
     marker: TransactionMarker | None,
 ) -> None:
+    """Write one checked batch, whose offsets are set. Raises KafkaError."""
     volume = log.volume
     if log.error is not None or volume.failure is not None:
         raise log.refusal()
     config, epochs = log.config, log.epochs
     try:
         if not epochs.entries or leader_epoch > epochs.entries[-1].epoch:
-            epochs.assign(leader_epoch, first)
+            mirror_end.end_mirror(log, leader_epoch)
+            # The leader has no records between the log end and the batch: a replica with records of
+            # an earlier epoch there removes them.
+            epochs.assign(leader_epoch, log.log_end_offset)
         if epochs.is_dirty:
             rolling.write_epochs(log)
         segment = log.segments[-1]
         if segment.is_due_to_roll(config, len(batch), header.max_timestamp, last, now_ms):
-            # A gap in the offsets is possible here only when a follower copies a compacted log.
+            # There may be a gap before the batch: in a mirror, or in the log of a leader that has
+            # compacted it.
             end = log.log_end_offset
             base = end if last - end <= RELATIVE_OFFSET_MAX else first
             segment = rolling.roll(log, base, now_ms)

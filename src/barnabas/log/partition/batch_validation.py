@@ -198,6 +198,17 @@ def _record_job(
     )
 
 
+def check_size(size: int, config: LogConfig) -> None:
+    """Check the size of a batch. Raises MESSAGE_TOO_LARGE and RECORD_LIST_TOO_LARGE."""
+    if size > config.max_message_bytes:
+        raise _too_large(size, config)
+    if size > config.segment_bytes:
+        raise KafkaError(
+            ErrorCode.RECORD_LIST_TOO_LARGE,
+            f"a batch of {size} bytes is larger than a segment of {config.segment_bytes}",
+        )
+
+
 def check_follower_batch(records: Writable | bytes, position: int, header: BatchHeader) -> None:
     """Check a batch that the leader sent. Raises CORRUPT_MESSAGE if it is cut off or damaged."""
     size = header.size

@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Final
 
 from barnabas.log.checkpoints import (
     LEADER_EPOCHS,
+    MIRROR_END,
     PARTITION_METADATA,
     CheckpointError,
     decode_epochs,
+    decode_mirror_end,
     decode_partition_metadata,
     encode_partition_metadata,
 )
@@ -36,7 +38,7 @@ logger = logging.getLogger(__name__)
 
 _INDEXES: Final = (".index", ".timeindex", ".txnindex")
 _CHECKPOINT: Final = ".checkpoint"  # the metadata log's directory holds its snapshots too
-_OTHER_FILES: Final = (PARTITION_METADATA, LEADER_EPOCHS, "quorum-state")
+_OTHER_FILES: Final = (PARTITION_METADATA, LEADER_EPOCHS, MIRROR_END, "quorum-state")
 # A kill during a replacement, a deletion or a cleaning leaves these files.
 _LEFTOVERS: Final = (".tmp", DELETED, ".cleaned")
 
@@ -90,6 +92,7 @@ def load(log: "PartitionLog", recover: bool) -> None:
     lost, checked_from = 0, log.recovery_point
     replay: Replay | None = None
     epochs = _read_epochs(log)
+    log.note_mirror_end(_read_mirror_end(log))
     end_offset, position = log.active.end() if not recover else (0, 0)
     if not recover and position != log.active.size:
         logger.warning(
@@ -173,6 +176,18 @@ def _read_epochs(log: "PartitionLog") -> LeaderEpochs:
         for _, header in segment.headers():
             epochs.assign(header.partition_leader_epoch, header.base_offset)
     return epochs
+
+
+def _read_mirror_end(log: "PartitionLog") -> int:
+    path = f"{log.directory}/{MIRROR_END}"
+    try:
+        with open(path, "rb") as file:
+            return decode_mirror_end(file.read())
+    except FileNotFoundError:
+        return -1
+    except CheckpointError as error:
+        logger.warning("ignoring damaged file=%s reason=%s", path, error)
+        return -1
 
 
 def _recover(log: "PartitionLog", epochs: LeaderEpochs, replay: Replay) -> tuple[int, int]:

@@ -52,9 +52,11 @@ class LogState:
         "is_loaded",
         "log_end_offset",
         "log_start_offset",
+        "mirror_end",
         "name_changes",
         "partition",
         "producers",
+        "promoted_epoch",
         "read_ends",
         "recovery_point",
         "segments",
@@ -80,6 +82,8 @@ class LogState:
         self.high_watermark = 0
         self.recovery_point = 0
         self.first_dirty_offset = 0  # the log is compacted below this offset
+        self.mirror_end = -1  # where the log stopped to be a mirror; -1 if it never did
+        self.promoted_epoch = -1  # the first leader epoch after the mirror; -1 if there is none
         self.flushed_ms = 0  # when flush.ms was last checked or applied
         self.cuts = 0  # how often the log end moved back
         self.name_changes = 0  # how often files of the directory were created or replaced
@@ -223,6 +227,16 @@ class LogState:
         """Compaction cleaned the log up to `offset`."""
         self.first_dirty_offset = offset
         self.volume.cleaner_offsets[self.topic, self.partition] = offset
+
+    # Mirrors
+
+    def expect_promotion(self, epoch: int) -> None:
+        """Batches of leader epochs from `epoch` on are not mirrored; -1: there is no such epoch."""
+        self.promoted_epoch = epoch
+
+    def note_mirror_end(self, offset: int) -> None:
+        """The batches below `offset` are a mirror's, and those from there on are not."""
+        self.mirror_end = offset
 
     # Files
 

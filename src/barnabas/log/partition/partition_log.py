@@ -1,8 +1,8 @@
 """One partition's log: append, read, truncate, delete and flush (Kafka's `UnifiedLog`).
 
 `PartitionLog` is the interface of a log. Its state is in `log_state`; each operation is in a module
-with that name (`log_loading`, `appending`, `rolling`, `flushing`, `reading`, `timestamp_lookup`,
-`retention`, `truncation`).
+with that name (`log_loading`, `appending`, `mirroring`, `rolling`, `flushing`, `reading`,
+`timestamp_lookup`, `retention`, `truncation`).
 
 The calls are synchronous and block at most on the page cache. The server decides which of them run
 in a thread (`flush` may run beside any other call). An I/O error takes the data directory offline.
@@ -18,6 +18,8 @@ from barnabas.log.partition import (
     appending,
     flushing,
     log_loading,
+    mirror_end,
+    mirroring,
     reading,
     retention,
     rolling,
@@ -190,6 +192,11 @@ class PartitionLog(LogState):
 
     def start_leader_epoch(self, epoch: int, start_offset: int) -> None:
         """A leader starts its epoch at `start_offset`; the next append writes that to the file."""
+        if self.promoted_epoch > self.epochs.latest:
+            try:
+                self.guarded(mirror_end.end_mirror, self, epoch)
+            except KafkaError:
+                return  # the next append tries it again, and has the error
         self.epochs.assign(epoch, start_offset)
 
     def append_as_leader(
@@ -224,6 +231,26 @@ class PartitionLog(LogState):
             appending.as_follower(self, records, now_ms, leader_epoch)
         except CorruptBatch as error:
             raise KafkaError(ErrorCode.CORRUPT_MESSAGE, str(error)) from error
+
+    def append_as_mirror(self, records: Writable, *, leader_epoch: int, now_ms: int) -> AppendInfo:
+        """Append, as the leader of a mirror, batches of another cluster's log with their offsets.
+
+        Everything stays as it is in the batches, except the leader epoch. In its place, the sender
+        has put the number of offsets that are skipped before the batch. Batches that the log has
+        already are left out. All are checked before the first is appended. Raises KafkaError with
+        OFFSET_OUT_OF_RANGE for a batch that overlaps the log end or would leave a hole before it,
+        MESSAGE_TOO_LARGE, CORRUPT_MESSAGE, INVALID_RECORD, and the errors of the disk.
+        """
+        return mirroring.append(self, records, leader_epoch, now_ms)
+
+    def open_transactions_of_mirror(self, leader_epoch: int) -> list[tuple[int, int]]:
+        """Return producer id and epoch of transactions that were open when the mirror ended.
+
+        As the leader of `leader_epoch`, which is after the mirror. Raises KafkaError.
+        """
+        self.guarded(mirror_end.end_mirror, self, leader_epoch)
+        found = self.producers.open_before(self.mirror_end)
+        return [(entry.producer_id, entry.epoch) for entry in found]
 
     def roll(self, now_ms: int) -> None:
         """Start a new segment, unless the active one is empty."""

@@ -20,18 +20,22 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 SNAPSHOT: Final = ".snapshot"
+NO_MIRROR_END: Final = 1 << 63
+"""An offset above all batches: none of them comes after a mirror."""
 
 
 class Replay:
     """Applies the batches from `start` on, in the order of the log, to `state`.
 
-    With `repair`, the transaction indexes are rebuilt from the markers found.
+    With `repair`, the transaction indexes are rebuilt from the markers found. The producers of a
+    mirror end with it, at `mirror_end`.
     """
 
-    def __init__(self, state: ProducerState, *, repair: bool) -> None:
+    def __init__(self, state: ProducerState, mirror_end: int, *, repair: bool) -> None:
         self.state = state
         self.start = state.end_offset
         self._repair = repair
+        self._mirror_end = mirror_end if mirror_end >= self.start else NO_MIRROR_END
 
     def walk(self, segments: Iterable[Segment]) -> None:
         """Apply all batches of these segments. Raises CorruptBatch, OSError."""
@@ -54,6 +58,8 @@ class Replay:
 
     def take(self, segment: Segment, position: int, header: BatchHeader) -> None:
         """Apply one batch with a producer id. Raises OSError."""
+        if header.base_offset >= self._mirror_end:
+            self._end_mirror()
         if not header.is_control:
             self.state.append(header, header.base_offset)
             return
@@ -62,6 +68,17 @@ class Replay:
             aborted = self.state.end_transaction(header, header.base_offset, marker)
             if self._repair and aborted is not None:
                 segment.transaction_index.append(aborted)
+
+    def finish(self, log_end_offset: int) -> ProducerState:
+        """Return the state after all batches."""
+        if log_end_offset > self._mirror_end:
+            self._end_mirror()
+        self.state.end_offset = log_end_offset
+        return self.state
+
+    def _end_mirror(self) -> None:
+        self.state.forget_idle()
+        self._mirror_end = NO_MIRROR_END
 
 
 def begin(log: "PartitionLog", snapshots: Sequence[int]) -> Replay:
@@ -73,7 +90,7 @@ def begin(log: "PartitionLog", snapshots: Sequence[int]) -> Replay:
     """
     base = log.segments[log.segment_number(log.recovery_point)].base_offset
     usable = sorted(offset for offset in snapshots if offset <= base)
-    return Replay(_from_snapshot(log, usable), repair=True)
+    return Replay(_from_snapshot(log, usable), log.mirror_end, repair=True)
 
 
 def finish(log: "PartitionLog", replay: Replay | None) -> None:
@@ -83,7 +100,7 @@ def finish(log: "PartitionLog", replay: Replay | None) -> None:
         read(log, repair=replay is not None or is_damaged)
         return
     _remove_unneeded(log)
-    _set_producers(log, replay.state)
+    _set_producers(log, replay)
 
 
 def read(log: "PartitionLog", *, repair: bool = False) -> None:
@@ -91,14 +108,15 @@ def read(log: "PartitionLog", *, repair: bool = False) -> None:
 
     Raises CorruptBatch, OSError.
     """
-    replay = Replay(_from_snapshot(log, _remove_unneeded(log)), repair=repair)
+    state = _from_snapshot(log, _remove_unneeded(log))
+    replay = Replay(state, log.mirror_end, repair=repair)
     if replay.start < log.log_end_offset:
         replay.walk(log.segments[log.segment_number(replay.start) :])
-    _set_producers(log, replay.state)
+    _set_producers(log, replay)
 
 
-def _set_producers(log: "PartitionLog", state: ProducerState) -> None:
-    state.end_offset = log.log_end_offset
+def _set_producers(log: "PartitionLog", replay: Replay) -> None:
+    state = replay.finish(log.log_end_offset)
     state.high_watermark_advanced(log.high_watermark)
     log.replace_producers(state)
 

@@ -13,7 +13,11 @@ from typing import Final, NamedTuple
 from barnabas.log.segment.segment_index import AbortedTxn
 from barnabas.protocol.batches.batch_header import BatchHeader
 from barnabas.protocol.batches.compression import Buffer
-from barnabas.protocol.batches.control_batches import TransactionMarker, decode_marker
+from barnabas.protocol.batches.control_batches import (
+    MIRROR_ENDED,
+    TransactionMarker,
+    decode_marker,
+)
 from barnabas.protocol.batches.crc import crc32c
 from barnabas.protocol.batches.record_decoding import read_records
 from barnabas.protocol.errors import ErrorCode, KafkaError
@@ -202,7 +206,7 @@ class ProducerState:
             )
 
     def check_marker(self, header: BatchHeader, marker: TransactionMarker) -> None:
-        """Check a coordinator's marker.
+        """Check a coordinator's marker, or that of a promotion, which no coordinator fences.
 
         Raises KafkaError INVALID_PRODUCER_EPOCH or TRANSACTION_COORDINATOR_FENCED.
         """
@@ -210,6 +214,8 @@ class ProducerState:
         if entry is None:
             return
         self.check_epoch(header.producer_id, header.producer_epoch)
+        if marker.coordinator_epoch == MIRROR_ENDED:
+            return
         if marker.coordinator_epoch < entry.coordinator_epoch:
             raise KafkaError(
                 ErrorCode.TRANSACTION_COORDINATOR_FENCED,
@@ -233,7 +239,10 @@ class ProducerState:
     def end_transaction(
         self, header: BatchHeader, base_offset: int, marker: TransactionMarker
     ) -> AbortedTxn | None:
-        """Add a marker. Return the entry for the transaction index, None after a commit."""
+        """Add a marker. Return the entry for the transaction index, None after a commit.
+
+        A promotion's marker also removes the producer, whose id is another cluster's.
+        """
         producer_id = header.producer_id
         entry = self._entries.get(producer_id)
         if entry is None:
@@ -243,6 +252,8 @@ class ProducerState:
         entry.txn_first_offset = -1
         entry.coordinator_epoch = marker.coordinator_epoch
         entry.last_timestamp = header.max_timestamp
+        if marker.coordinator_epoch == MIRROR_ENDED:
+            del self._entries[producer_id]
         if first_offset < 0:
             return None  # the transaction has no records in this partition
         self._ongoing.pop(producer_id, None)
@@ -273,6 +284,22 @@ class ProducerState:
     def advance_log_start(self, offset: int) -> None:
         """Remove ended transactions whose marker is below the log start offset."""
         self._completed = [each for each in self._completed if each[1] >= offset]
+
+    def forget_idle(self) -> None:
+        """Remove all producers without an open transaction."""
+        self._entries = {
+            producer_id: self._entries[producer_id]
+            for producer_id in self._ongoing
+            if producer_id in self._entries
+        }
+
+    def open_before(self, offset: int) -> list[ProducerEntry]:
+        """Return the producers whose transactions are open and began below `offset`."""
+        return [
+            self._entries[producer_id]
+            for producer_id, first in self._ongoing.items()
+            if first < offset and producer_id in self._entries
+        ]
 
     def expire(self, now_ms: int, expiration_ms: int) -> int:
         """Remove producers without batches for that time and without a transaction.

@@ -33,6 +33,9 @@ class TransactionMarker(NamedTuple):
     coordinator_epoch: int
 
 
+MIRROR_ENDED: Final = -2
+"""The coordinator epoch of markers without a coordinator: the promotion of a mirror wrote them."""
+
 _KEY: Final = Struct(">hh")
 _KEY_VERSION: Final = 0
 _MARKER_VALUE: Final = Struct(">hi")

@@ -16,6 +16,7 @@ from barnabas.testing.simulation.disk_replacements import DiskReplacements
 from barnabas.testing.simulation.faults import DISK_FAULTS, Fault, draw_faults
 from barnabas.testing.simulation.group_workload import GroupWorkload
 from barnabas.testing.simulation.kraft_upgrade import KraftUpgrade
+from barnabas.testing.simulation.mirror_flow import MirrorFlow
 from barnabas.testing.simulation.old_releases import RELEASES
 from barnabas.testing.simulation.operator_client import OperatorClient
 from barnabas.testing.simulation.partition_invariants import PartitionInvariants
@@ -102,6 +103,8 @@ def prepare(
         actors.append(GroupWorkload(cluster, DATA_TOPIC, options, partitions))
     if options.deletion_pause_ms:
         actors.append(RecordDeleter(cluster, DATA_TOPIC, options, partitions))
+    if options.mirror_pause_ms:
+        actors.append(MirrorFlow(cluster, options, partitions))
     if options.throttle_bytes:
         actors.append(ThrottleOperator(cluster, DATA_TOPIC, options))
     return Simulation(world, cluster, options, faults, actors, data, invariants)

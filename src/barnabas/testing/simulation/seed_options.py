@@ -33,6 +33,7 @@ class Feature(Enum):
     VOTER_UPKEEP = "voter upkeep"
     KRAFT_UPGRADE = "kraft upgrade"
     IDEMPOTENT_PRODUCERS = "idempotent producers"
+    MIRROR = "mirror"
 
 
 ALL_FEATURES: Final = tuple(Feature)
@@ -94,6 +95,8 @@ class SeedOptions:
     upgrades_kraft: bool = False
     """True when an operator upgrades kraft.version, from static voters."""
     idempotent_producers: int = 0
+    mirror_pause_ms: int = 0
+    """The pause of a flow between its requests to a mirror topic, 0 for no mirror."""
 
     @property
     def voter_ids(self) -> tuple[int, ...]:
@@ -259,6 +262,10 @@ def _draw_idempotent_producers(options: SeedOptions, chance: random.Random) -> S
     return attrs.evolve(options, idempotent_producers=chance.choice((0, 1, 2)))
 
 
+def _draw_mirror(options: SeedOptions, chance: random.Random) -> SeedOptions:
+    return attrs.evolve(options, mirror_pause_ms=chance.choice((0, 50, 500)))
+
+
 _DRAWS: Final[Mapping[Feature, Callable[[SeedOptions, random.Random], SeedOptions]]] = {
     Feature.SEVERAL_DIRECTORIES: _draw_directories,
     Feature.DISK_FAULTS: _draw_disk_faults,
@@ -273,4 +280,5 @@ _DRAWS: Final[Mapping[Feature, Callable[[SeedOptions, random.Random], SeedOption
     Feature.VOTER_UPKEEP: _draw_upkeep,
     Feature.KRAFT_UPGRADE: _draw_kraft_upgrade,
     Feature.IDEMPOTENT_PRODUCERS: _draw_idempotent_producers,
+    Feature.MIRROR: _draw_mirror,
 }

@@ -167,6 +167,27 @@ class SimPartitionLog(SimLog):
         self._observer.appended(self, leader_epoch)
         return info
 
+    def append_as_mirror(
+        self, records: bytearray | memoryview, *, leader_epoch: int, now_ms: int
+    ) -> AppendInfo:
+        """Append batches of a flow."""
+        self.volume.check()
+        info = super().append_as_mirror(records, leader_epoch=leader_epoch, now_ms=now_ms)
+        if not info.duplicate:
+            self._written()
+            self._observer.appended(self, leader_epoch)
+        return info
+
+    def open_transactions_of_mirror(self, leader_epoch: int) -> list[tuple[int, int]]:
+        """Return producer id and epoch of transactions that were open when the mirror ended."""
+        del leader_epoch
+        found = self.producers.open_before(self.mirror_end)
+        return [(entry.producer_id, entry.epoch) for entry in found]
+
+    def _end_mirror(self) -> None:
+        super()._end_mirror()
+        self.producers.forget_idle()
+
     def append_as_follower(
         self,
         records: bytes | bytearray | memoryview,
@@ -225,7 +246,11 @@ class SimPartitionLog(SimLog):
     def _read_producers(self) -> None:
         """Build the state of the producers again from the batches that remain."""
         self.producers, self.aborted = ProducerState(), []
+        has_ended = self.mirror_end < 0
         for header, data in self.batches:
+            if header.base_offset >= self.mirror_end and not has_ended:
+                self.producers.forget_idle()
+                has_ended = True
             self._note_producer(header, data)
         self.producers.high_watermark_advanced(self.high_watermark)
 

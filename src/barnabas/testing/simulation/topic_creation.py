@@ -5,6 +5,7 @@ from typing import Any, Final
 
 import attrs
 
+from barnabas.config.mirror_topics import SOURCE
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.messages.create_topics import CreateTopicsRequest
 from barnabas.testing.simulation.controller_client import TIMEOUT_MS, ControllerClient
@@ -25,6 +26,7 @@ class NewTopic:
     partitions: int
     replication_factor: int
     min_insync_replicas: int
+    mirror_source: str = ""
 
 
 def internal_topic(name: str, options: SeedOptions) -> NewTopic:
@@ -69,12 +71,15 @@ class TopicCreation:
 
 
 def _creatable(topic: NewTopic) -> CreateTopicsRequest.CreatableTopic:
-    config = CreateTopicsRequest.CreatableTopicConfig(
-        name="min.insync.replicas", value=str(topic.min_insync_replicas)
-    )
+    values = {"min.insync.replicas": str(topic.min_insync_replicas)}
+    if topic.mirror_source:
+        values[SOURCE] = topic.mirror_source
     return CreateTopicsRequest.CreatableTopic(
         name=topic.name,
         num_partitions=topic.partitions,
         replication_factor=topic.replication_factor,
-        configs=[config],
+        configs=[
+            CreateTopicsRequest.CreatableTopicConfig(name=name, value=value)
+            for name, value in values.items()
+        ],
     )

@@ -17,6 +17,7 @@ from barnabas.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochResponse,
 )
 from barnabas.protocol.messages.produce import ProduceRequest, ProduceResponse
+from barnabas.server.api.flows import is_flow_of
 from barnabas.server.api.guards.guarded_answers import Answer, completed
 from barnabas.server.api.handler_services import DataContext
 from barnabas.server.api.permissions import may, may_on_cluster, parted, permitted
@@ -28,9 +29,13 @@ _DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
 
 def produce(ctx: DataContext, request: ProduceRequest, handler: Handler) -> Answer:
-    """WRITE on the transactional id, and on each topic."""
+    """WRITE on the transactional id, and on each topic.
+
+    The flow of a mirror sends other producers' transactions, without a transactional id.
+    """
     by_id = ctx.version >= _TOPIC_IDS_VERSION
-    if _has_transactional_records(request) and not _may_write_transactions(ctx, request):
+    named = [(topic, _name_of(ctx, topic)) for topic in request.topic_data]
+    if _has_own_transactions(ctx, named) and not _may_write_transactions(ctx, request):
         if request.acks == 0:
             ctx.connection.close()
             return None
@@ -38,15 +43,6 @@ def produce(ctx: DataContext, request: ProduceRequest, handler: Handler) -> Answ
         return ProduceResponse(
             responses=[_unwritten(topic, code, by_id=by_id) for topic in request.topic_data]
         )
-    known = ctx.services.replicas.image.topics_by_id
-
-    def name_of(topic: ProduceRequest.TopicProduceData) -> str | None:
-        if not by_id:
-            return topic.name
-        found = known.get(topic.topic_id)
-        return None if found is None else found.name  # the handler answers an unknown id
-
-    named = [(topic, name_of(topic)) for topic in request.topic_data]
     allowed: set[str | None] = {None} | permitted(
         ctx, AclOperation.WRITE, ResourceType.TOPIC, [name for _, name in named if name is not None]
     )
@@ -60,12 +56,29 @@ def produce(ctx: DataContext, request: ProduceRequest, handler: Handler) -> Answ
     return completed(handler(ctx, request), lambda response: response.responses.extend(answers))
 
 
-def _has_transactional_records(request: ProduceRequest) -> bool:
-    for topic in request.topic_data:
-        for data in topic.partition_data:
-            records: Any = data.records
-            if len(records or b"") >= HEADER_SIZE and attributes_of(records) & TRANSACTIONAL:
-                return True
+def _name_of(ctx: DataContext, topic: ProduceRequest.TopicProduceData) -> str | None:
+    """Return the topic's name; None for an unknown id, which the handler answers."""
+    if ctx.version < _TOPIC_IDS_VERSION:
+        return topic.name
+    found = ctx.services.replicas.image.topics_by_id.get(topic.topic_id)
+    return None if found is None else found.name
+
+
+def _has_own_transactions(
+    ctx: DataContext, named: list[tuple[ProduceRequest.TopicProduceData, str | None]]
+) -> bool:
+    image = ctx.services.replicas.image
+    return any(
+        _has_transactional_records(topic) and not is_flow_of(ctx, image, name)
+        for topic, name in named
+    )
+
+
+def _has_transactional_records(topic: ProduceRequest.TopicProduceData) -> bool:
+    for data in topic.partition_data:
+        records: Any = data.records
+        if len(records or b"") >= HEADER_SIZE and attributes_of(records) & TRANSACTIONAL:
+            return True
     return False
 
 

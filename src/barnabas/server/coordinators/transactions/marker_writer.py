@@ -102,6 +102,10 @@ class LocalMarkers:
                 ErrorCode.INVALID_PRODUCER_EPOCH, "a marker needs a producer id and epoch"
             )
         partition = self._replicas.partition(topic, number)
+        if partition.is_mirror:
+            # The source's markers end the transactions in it, and this one has no offset there.
+            partition.check_leader()
+            return partition, partition.high_watermark - 1
         _check_epoch(marker, partition)
         now_ms = self._clock.wall_ms()
         ending = TransactionMarker(bool(marker.transaction_result), marker.coordinator_epoch)

@@ -6,6 +6,7 @@ response waits until the live followers have deleted the records, too.
 
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.delete_records import DeleteRecordsRequest, DeleteRecordsResponse
+from barnabas.server.api.flows import is_flow
 from barnabas.server.api.handler_services import DataContext
 from barnabas.server.replication.deletion_wait import (
     NO_LOW_WATERMARK,
@@ -59,7 +60,9 @@ def _delete(
                 ErrorCode.INVALID_TOPIC_EXCEPTION,
                 f"Cannot delete records of internal topic {topic}",
             )
-        deleted_to = partition.delete_records(offset)
+        mirror = partition.mirror
+        by_flow = mirror is not None and mirror.is_active and is_flow(context, mirror.flow)
+        deleted_to = partition.delete_records(offset, by_flow=by_flow)
     except KafkaError as error:
         result.error_code = error.code
         return result

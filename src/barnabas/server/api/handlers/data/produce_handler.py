@@ -30,6 +30,7 @@ from barnabas.protocol.messages.produce import ProduceRequest, ProduceResponse
 from barnabas.server.api.context import Deferred
 from barnabas.server.api.handler_services import DataContext
 from barnabas.server.api.handlers.data.current_leader import current_leader
+from barnabas.server.api.handlers.data.mirror_produce import append_mirrored
 from barnabas.server.api.handlers.data.pending_produce import resolve_when_committed
 from barnabas.server.api.handlers.data.transactional_produce import (
     check_transactional,
@@ -232,6 +233,11 @@ def _append(
 ) -> "AppendInfo":
     version = context.version
     records: memoryview = memoryview(b"") if data is None else data
+    mirror = partition.mirror
+    if mirror is not None:
+        info = append_mirrored(context, partition, mirror, records, request.acks, now_ms)
+        if info is not None:
+            return info
     plain = (
         len(records) > HEADER_SIZE
         and LENGTH.unpack_from(records, LENGTH_AT)[0] + LOG_OVERHEAD == len(records)

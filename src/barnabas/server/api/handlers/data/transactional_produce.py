@@ -43,7 +43,9 @@ def needed_admission(
             partition = _found(
                 services.replicas, topic, data.index, by_id=version >= _TOPIC_IDS_VERSION
             )
-            if partition is not None and _needs_verification(partition, producer_id, epoch):
+            if partition is None or partition.is_mirror:
+                continue  # its answer is an error, and the transaction does not include it
+            if _needs_verification(partition, producer_id, epoch):
                 unknown.append((partition.topic, data.index))
     if len(producers) > 1:
         raise KafkaError(

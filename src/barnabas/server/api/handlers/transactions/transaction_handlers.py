@@ -32,6 +32,7 @@ from barnabas.protocol.messages.list_transactions import (
     ListTransactionsRequest,
     ListTransactionsResponse,
 )
+from barnabas.server.api.flows import is_mirror
 from barnabas.server.api.handler_services import TransactionsContext
 from barnabas.server.coordinators.internal_topics import OFFSETS_TOPIC
 
@@ -93,18 +94,25 @@ async def _add_each(
 async def _add(
     context: TransactionsContext, asked: AskedTransaction, client_version: int
 ) -> list[TopicResult]:
-    """Return one transaction's results; when a partition does not exist, none is added."""
+    """Return one transaction's results; when a partition does not exist, or is a mirror's, none is
+    added.
+    """
     partitions = [(topic.name, each) for topic in asked.topics for each in topic.partitions]
     image = context.services.image()
-    missing = {each for each in partitions if image.partition(*each) is None}
-    if missing:
+    refused = {
+        each: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        for each in partitions
+        if image.partition(*each) is None
+    }
+    if not asked.verify_only:
+        refused |= {
+            each: ErrorCode.POLICY_VIOLATION
+            for each in partitions
+            if each not in refused and is_mirror(image, each[0])
+        }
+    if refused:
         return _results(
-            asked.topics,
-            lambda each: (
-                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-                if each in missing
-                else ErrorCode.OPERATION_NOT_ATTEMPTED
-            ),
+            asked.topics, lambda each: refused.get(each, ErrorCode.OPERATION_NOT_ATTEMPTED)
         )
     producer = asked.transactional_id, asked.producer_id, asked.producer_epoch
     transactions = context.services.transactions

@@ -1,0 +1,38 @@
+"""A mirror as a partition sees it: its flow, and the epoch in which it was promoted."""
+
+from typing import Final
+
+from barnabas.config import TopicConfig
+
+NOT_PROMOTED: Final = -1
+
+
+class MirrorState:
+    """A partition that a flow writes, or wrote until the topic was promoted.
+
+    `promoted_epoch` is the first leader epoch of ordinary producers, -1 while only the flow writes.
+    `is_settled` is True when this leader has ended what was open at the promotion.
+    """
+
+    __slots__ = ("flow", "is_settled", "promoted_epoch")
+
+    def __init__(self, flow: str, promoted_epoch: int = NOT_PROMOTED) -> None:
+        self.flow = flow
+        self.promoted_epoch = promoted_epoch
+        self.is_settled = False
+
+    @property
+    def is_active(self) -> bool:
+        """True while only the flow writes."""
+        return self.promoted_epoch == NOT_PROMOTED
+
+
+def mirror_state_of(config: TopicConfig, partition: int) -> MirrorState | None:
+    """Return the state of a partition; None when its topic is not a mirror and never was."""
+    if config.mirror_source:
+        return MirrorState(config.mirror_source)
+    promotion = config.mirror_promotion
+    if promotion is None:
+        return None
+    epoch = promotion.epoch_of(partition)
+    return None if epoch == NOT_PROMOTED else MirrorState(promotion.flow, epoch)
