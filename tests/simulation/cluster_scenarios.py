@@ -56,7 +56,13 @@ def eager_copier(seed: int) -> Simulation:
 def busy_partition(seed: int) -> Simulation:
     """Return a cluster with one partition whose replicas lead in turn, and fall behind."""
     chance = random.Random(f"busy partition {seed}")
-    options = attrs.evolve(
+    options = _busy_partition(seed, chance)
+    brokers = [node for node in options.node_ids if node > options.controllers]
+    return prepare(seed, 15, options=options, faults=_disturbances(chance, brokers))
+
+
+def _busy_partition(seed: int, chance: random.Random) -> SeedOptions:
+    return attrs.evolve(
         draw_options(seed, 15, NO_FEATURES),
         controllers=1,
         brokers=3,
@@ -74,8 +80,6 @@ def busy_partition(seed: int) -> Simulation:
         elr_version=chance.choice((0, 1)),
         replica_fetch_bytes=chance.choice((400, 1_500)),
     )
-    brokers = [node for node in options.node_ids if node > options.controllers]
-    return prepare(seed, 15, options=options, faults=_disturbances(chance, brokers))
 
 
 def _disturbances(chance: random.Random, brokers: Sequence[int]) -> list[Fault]:
@@ -96,14 +100,7 @@ def _disturbances(chance: random.Random, brokers: Sequence[int]) -> list[Fault]:
 def pending_isr(seed: int) -> Simulation:
     """Return two replicas whose ISR changes while the leader or the controller is cut off."""
     chance = random.Random(f"pending ISR {seed}")
-    options = attrs.evolve(
-        busy_partition(seed).options,
-        brokers=2,
-        replication_factor=2,
-        min_insync_replicas=1,
-        operator_pause_ms=0,
-        replica_lag_ms=1_500,
-    )
+    options = _pending_isr(seed)
     controller, *brokers = options.node_ids
     faults: list[Fault] = []
     at_ms = 0
@@ -124,6 +121,17 @@ def pending_isr(seed: int) -> Simulation:
     return prepare(seed, 15, options=options, faults=faults)
 
 
+def _pending_isr(seed: int) -> SeedOptions:
+    return attrs.evolve(
+        _busy_partition(seed, random.Random(f"busy partition {seed}")),
+        brokers=2,
+        replication_factor=2,
+        min_insync_replicas=1,
+        operator_pause_ms=0,
+        replica_lag_ms=1_500,
+    )
+
+
 def expanding_isr(seed: int) -> Simulation:
     """Return two replicas, one of which stops just after the leader has let it join the ISR.
 
@@ -131,7 +139,7 @@ def expanding_isr(seed: int) -> Simulation:
     killed afterwards, the replica leads: it is in the ISR that the controller has written.
     """
     chance = random.Random(f"expanding ISR {seed}")
-    options = attrs.evolve(pending_isr(seed).options, seconds=40, producer_pause_ms=20)
+    options = attrs.evolve(_pending_isr(seed), seconds=40, producer_pause_ms=20)
     controller, *brokers = options.node_ids
     faults: list[Fault] = []
     at_ms = 500
