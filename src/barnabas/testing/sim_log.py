@@ -131,7 +131,9 @@ class SimLog:
         return AppendInfo(first.base_offset, last.last_offset, duplicate=not new)
 
     def _append(self, header: BatchHeader, data: bytes) -> None:
-        self.start_leader_epoch(header.partition_leader_epoch, self.log_end_offset)
+        epoch = header.partition_leader_epoch
+        is_mirrored = epoch < self.promoted_epoch
+        self.start_leader_epoch(epoch, self.log_end_offset if is_mirrored else header.base_offset)
         self._written_epochs = self.epochs
         self.batches.append((header, data))
         self.log_end_offset = header.next_offset
@@ -139,7 +141,7 @@ class SimLog:
     # The end of a mirror
 
     def expect_promotion(self, epoch: int) -> None:
-        """Batches of leader epochs from `epoch` on are not mirrored; -1: there is no such epoch."""
+        """Batches of leader epochs below `epoch` are mirrored; -1: the log never was a mirror."""
         self.promoted_epoch = epoch
 
     def open_transactions_of_mirror(self, leader_epoch: int) -> list[tuple[int, int]]:

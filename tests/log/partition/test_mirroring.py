@@ -357,13 +357,18 @@ def test_compaction_keeps_the_offsets_and_the_markers_of_a_mirror(tmp_path: Path
     log.volume.unlock()
 
 
-def test_leader_epoch_after_a_gap_starts_at_the_followers_log_end(log) -> None:
-    """A replica with records of the earlier epoch in the gap must remove them."""
+@pytest.mark.parametrize(("end_epoch", "start"), [(5, 1), (4, 10), (-1, 10)])
+def test_leader_epoch_of_a_mirror_starts_before_its_gap(log, end_epoch, start) -> None:
+    """A replica with records of the earlier epoch in the gap must remove them.
+
+    In another log compaction has made the gap, and the epoch starts at its batch, as in Kafka.
+    """
+    log.expect_promotion(end_epoch)
     for each, epoch in ((placed(batch(b"a"), 0), 3), (placed(batch(b"b"), 10), 4)):
         data = bytearray(each)
         assign_offset(data, 0, read_header(each).base_offset, epoch)
         log.append_as_follower(data, now_ms=NOW_MS)
-    assert log.end_offset_for_epoch(3) == (3, 1)
+    assert log.end_offset_for_epoch(3) == (3, start)
 
 
 def test_producers_stay_forgotten_when_no_other_producer_follows(log) -> None:

@@ -68,7 +68,7 @@ class LogLike(Protocol):
         ...
 
     def expect_promotion(self, epoch: int) -> None:
-        """Batches of leader epochs from `epoch` on are not mirrored; -1: there is no such epoch."""
+        """Batches of leader epochs below `epoch` are mirrored; -1: the log never was a mirror."""
         ...
 
     def open_transactions_of_mirror(self, leader_epoch: int) -> list[tuple[int, int]]:

@@ -5,6 +5,8 @@ from typing import Final
 from barnabas.config import TopicConfig
 
 NOT_PROMOTED: Final = -1
+_NO_END: Final = 0x7FFF_FFFF
+"""A leader epoch above all that a partition has."""
 
 
 class MirrorState:
@@ -25,6 +27,11 @@ class MirrorState:
     def is_active(self) -> bool:
         """True while only the flow writes."""
         return self.promoted_epoch == NOT_PROMOTED
+
+    @property
+    def end_epoch(self) -> int:
+        """The leader epochs below it are the mirror's: all, while only the flow writes."""
+        return _NO_END if self.is_active else self.promoted_epoch
 
 
 def mirror_state_of(config: TopicConfig, partition: int) -> MirrorState | None:

@@ -105,6 +105,15 @@ def as_follower(
         write_batch(log, batch, header, first, header.last_offset, epoch, now_ms, marker)
 
 
+def _epoch_start(log: "PartitionLog", leader_epoch: int, first: int) -> int:
+    """Return where the leader epoch of a batch at `first` starts.
+
+    As in Kafka that is at the batch. In a mirror the source's gaps may be before it, and a replica
+    with records of an earlier epoch there must remove them, so the epoch starts at the log end.
+    """
+    return log.log_end_offset if leader_epoch < log.promoted_epoch else first
+
+
 def write_batch(
     log: "PartitionLog",
     batch: bytes | Writable,
@@ -123,9 +132,7 @@ def write_batch(
     try:
         if not epochs.entries or leader_epoch > epochs.entries[-1].epoch:
             mirror_end.end_mirror(log, leader_epoch)
-            # The leader has no records between the log end and the batch: a replica with records of
-            # an earlier epoch there removes them.
-            epochs.assign(leader_epoch, log.log_end_offset)
+            epochs.assign(leader_epoch, _epoch_start(log, leader_epoch, first))
         if epochs.is_dirty:
             rolling.write_epochs(log)
         segment = log.segments[-1]
