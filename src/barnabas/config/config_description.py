@@ -64,9 +64,14 @@ class ConfigEntry(NamedTuple):
 def describe_topic(
     topic: TopicConfig, node: NodeConfig, names: Collection[str] | None = None
 ) -> list[ConfigEntry]:
-    """Describe a topic; `names` None means all properties but the internal ones."""
+    """Describe a topic; `names` None means all properties but the internal ones.
+
+    Properties that Kafka does not have are then described only where they are set.
+    """
     entries: list[ConfigEntry] = []
     for name in sorted({*TOPIC_PROPERTIES, *topic.overrides}):
+        if names is None and name.startswith("barnabas.") and name not in topic.overrides:
+            continue
         row = TOPIC_PROPERTIES[name]
         if _wanted(row, names, topic.overrides):
             synonyms = _broker_synonyms(row.synonyms[0][0], node) if row.synonyms else []
