@@ -11,7 +11,7 @@ from typing import Final
 
 import attrs
 
-from barnabas.security.der import SEQUENCE, elements, only
+from barnabas.key_stores.der import SEQUENCE, elements, only
 
 MAGIC: Final = bytes.fromhex("feedfeed")
 JCEKS_MAGIC: Final = bytes.fromhex("cececece")

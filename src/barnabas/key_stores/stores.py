@@ -10,7 +10,7 @@ from typing import Final
 
 import attrs
 
-from barnabas.security.java_keystore import (
+from barnabas.key_stores.java_keystore import (
     JCEKS_MAGIC,
     MAGIC,
     WrongPasswordError,
