@@ -6,6 +6,7 @@ of the login module) or those of librdkafka (`sasl.oauthbearer.client.id`).
 
 from collections.abc import Callable, Mapping
 from typing import Final
+from urllib.parse import urlsplit
 
 from barnabas.client.core.token_login import (
     CLIENT_ID,
@@ -90,6 +91,8 @@ def _address(url: str | None) -> str:
             f"Missing {URL}: OAUTHBEARER needs tokens; set it to the issuer, {example}"
         )
     if TokenLogin(url).file is None:
+        if "@" in urlsplit(url).netloc:
+            raise ConfigError(f"{URL} has a user name: set {CLIENT_ID} and {CLIENT_SECRET} instead")
         try:
             check_address(url)
         except DocumentError as error:
