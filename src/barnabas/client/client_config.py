@@ -12,19 +12,19 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from barnabas.client.client_stores import KINDS, PEM, JavaStore, kind_of
 from barnabas.client.core.sasl_exchange import MECHANISMS
-from barnabas.client.core.token_login import OAUTHBEARER, TokenLogin
 from barnabas.client.failures import Address
-from barnabas.client.issued_tokens import issued_tokens
-from barnabas.client.token_properties import token_properties
 from barnabas.config import ConfigError, properties_file
 
 if TYPE_CHECKING:
     import ssl
 
+    from barnabas.client.client_stores import JavaStore
+    from barnabas.client.core.token_login import TokenLogin
+
 _PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
-_MECHANISMS: Final = (*MECHANISMS, OAUTHBEARER)
+_OAUTHBEARER: Final = "OAUTHBEARER"
+_MECHANISMS: Final = (*MECHANISMS, _OAUTHBEARER)
 _COMPRESSION: Final = ("none", "gzip", "snappy", "lz4", "zstd")
 _CLIENT_ID: Final = "barnabas-client"
 _DEFAULT_PORT: Final = 9092
@@ -46,8 +46,8 @@ class TlsSettings:
     verify: bool = True
     source: "Callable[[], ssl.SSLContext] | None" = attrs.field(default=None, repr=False)
     """Returns the context of a new connection, in place of one that the other fields describe."""
-    key_store: JavaStore | None = None
-    trust_store: JavaStore | None = None
+    key_store: "JavaStore | None" = None
+    trust_store: "JavaStore | None" = None
 
     def opened(self) -> "TlsSettings":
         """Return the settings with the contents of the stores as PEM. Raises ConfigError."""
@@ -81,7 +81,7 @@ class SaslSettings:
     password: str = attrs.field(repr=False)
     is_token: bool = False
     bearer: Callable[[], str] | None = attrs.field(default=None, repr=False)
-    login: TokenLogin | None = None
+    login: "TokenLogin | None" = None
 
 
 @attrs.frozen
@@ -187,12 +187,10 @@ class _Properties:
         jaas = self._jaas()
         username = self._take("sasl.username") or jaas.get("username")
         password = self._take("sasl.password") or jaas.get("password")
-        is_bearer = needed and mechanism == OAUTHBEARER
-        login = token_properties(self._take, jaas, needed=is_bearer)
+        if mechanism == _OAUTHBEARER:
+            return self._bearer(jaas, needed=needed)
         if not needed:
             return None
-        if login is not None:
-            return SaslSettings(OAUTHBEARER, "", "", bearer=issued_tokens(login).token, login=login)
         if mechanism not in MECHANISMS:
             raise ConfigError(
                 f"Invalid value {mechanism} for sasl.mechanism: one of {', '.join(_MECHANISMS)}"
@@ -206,6 +204,16 @@ class _Properties:
             )
         return SaslSettings(mechanism, username, password, is_token)
 
+    def _bearer(self, jaas: Mapping[str, str], *, needed: bool) -> SaslSettings | None:
+        from barnabas.client.issued_tokens import issued_tokens
+        from barnabas.client.token_properties import token_properties
+
+        login = token_properties(self._take, jaas, needed=needed)
+        if login is None:
+            return None
+        bearer = issued_tokens(login).token
+        return SaslSettings(_OAUTHBEARER, "", "", bearer=bearer, login=login)
+
     def _jaas(self) -> dict[str, str]:
         text = self._take("sasl.jaas.config") or ""
         options: dict[str, str] = {}
@@ -213,8 +221,10 @@ class _Properties:
             options[name] = re.sub(r"\\(.)", r"\1", quoted) or single or bare
         return options
 
-    def _store(self, side: str) -> JavaStore | None:
+    def _store(self, side: str) -> "JavaStore | None":
         """Return a key store or trust store, which may be a file in PEM. Raises ConfigError."""
+        from barnabas.client.client_stores import KINDS, JavaStore, kind_of
+
         kind, location, password = (
             self._take(f"ssl.{side}.{name}") for name in ("type", "location", "password")
         )
@@ -231,9 +241,9 @@ class _Properties:
         key_store, trust_store = self._store("keystore"), self._store("truststore")
         key_password = self._take("ssl.key.password")
         key_file = trust_file = None
-        if key_store is not None and key_store.kind == PEM:
+        if key_store is not None and key_store.kind == "PEM":
             key_store, key_file = None, key_store.location
-        if trust_store is not None and trust_store.kind == PEM:
+        if trust_store is not None and trust_store.kind == "PEM":
             trust_store, trust_file = None, trust_store.location
         if key_store is not None:
             key_store = attrs.evolve(key_store, key_password=key_password)

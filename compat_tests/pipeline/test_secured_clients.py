@@ -1,0 +1,88 @@
+"""A copy job, and Spark's format `kafka`, with tokens and a trust store in JKS."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+from confluent_kafka import Producer
+
+from barnabas.pipeline.delivery.plan.job_plan import JobKind, JobPlan
+from barnabas.pipeline.delivery.plan.kafka_properties import for_spark
+from barnabas.pipeline.delivery.plan.task_failures import JobStartError
+from compat_tests import spark as setup
+from compat_tests.pipeline.conftest import eventually
+from compat_tests.pipeline.killed_job import create_topics, read_committed
+from compat_tests.property_files import CANARIES, PropertyFiles, property_files
+
+pytestmark = [setup.needed, pytest.mark.barnabas_only, pytest.mark.timeout(300)]
+BYTES = "org.apache.kafka.connect.converters.ByteArrayConverter"
+VALUES = [b"%d" % number for number in range(20)]
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PropertyFiles]:
+    with property_files(tmp_path_factory.mktemp("properties")) as found:
+        create_topics(found.plain, ["source", "copied", "written"], 1)
+        producer = Producer({"bootstrap.servers": found.plain})
+        for value in VALUES:
+            producer.produce("source", value)
+        assert producer.flush(60) == 0
+        yield found
+
+
+def values_of(files: PropertyFiles, topic: str) -> list[bytes]:
+    return sorted(message.value() for message in read_committed(files.plain, topic))
+
+
+def test_copy_job_reads_and_writes_with_tokens(files: PropertyFiles, engine: Any) -> None:
+    client = files.tokens()
+    plan = JobPlan(
+        "copy",
+        1,
+        JobKind.COPY,
+        client.pop("bootstrap.servers"),
+        group_id="copy",
+        transactional_id="copy",
+        topics=("source",),
+        target_topic="copied",
+        properties={"key.converter": BYTES, "value.converter": BYTES},
+        client_properties=client,
+    )
+    job = engine.start_job(plan)
+    try:
+        eventually(lambda: job.progress().written >= len(VALUES), job)
+    finally:
+        job.stop(10)
+    assert values_of(files, "copied") == sorted(VALUES)
+    wrong = {**client, "sasl.oauthbearer.client.credentials.client.secret": "wrong"}
+    with pytest.raises(JobStartError, match=r"no token from .*status 401; check sasl") as refused:
+        engine.start_job(attrs.evolve(plan, client_properties=wrong))
+    assert not refused.value.failure.is_permanent
+
+
+@pytest.mark.parametrize("kind", ["tokens", "certificate"])
+def test_spark_reads_and_writes(
+    files: PropertyFiles, shared_jvm: Any, tmp_path: Path, kind: str
+) -> None:
+    options = for_spark(getattr(files, kind)())
+    session = shared_jvm.process().session
+    rows = session.readStream.format("kafka").options(**options)
+    frame = rows.option("subscribe", "source").option("startingOffsets", "earliest").load()
+    before = len(read_committed(files.plain, "written"))
+    query = (
+        frame.select("value")
+        .writeStream.format("kafka")
+        .options(**options, topic="written", checkpointLocation=str(tmp_path))
+        .trigger(availableNow=True)
+        .start()
+    )
+    assert query.awaitTermination(200)
+    written = [message.value() for message in read_committed(files.plain, "written")]
+    assert sorted(written[before:]) == sorted(VALUES)
+    batch = session.read.format("kafka").options(**options, subscribe="source").load()
+    assert batch.count() == len(VALUES)
+    shown = [query._jsq.explainInternal(True), batch._jdf.queryExecution().toString()]
+    shown += [each.read_text(errors="replace") for each in tmp_path.rglob("*") if each.is_file()]
+    assert [canary for canary in CANARIES for text in shown if canary in text] == []
