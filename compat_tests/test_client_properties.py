@@ -1,4 +1,4 @@
-"""The command line and the own client with tokens and Java's stores, against a secured node."""
+"""The command line, the own client and Java's, with tokens and Java's stores."""
 
 import subprocess
 import sys
@@ -10,6 +10,8 @@ import trio
 
 from barnabas.client import open_client
 from barnabas.client.admin_calls import describe_topic
+from barnabas.pipeline.delivery.plan.kafka_properties import for_java
+from barnabas.pipeline.java.worker_settings import properties_text
 from compat_tests import jars
 from compat_tests.property_files import PropertyFiles, property_files
 
@@ -38,6 +40,8 @@ def test_commands_list_produce_and_consume(files: PropertyFiles, tmp_path: Path,
     topic = f"cli-{kind.replace('_', '-')}"
     assert topic in barnabas(client, tmp_path, "topic", "create", topic)
     assert topic in barnabas(client, tmp_path, "topic", "list").split()
+    if kind == "token_file":  # each client waits a second for its token
+        return
     barnabas(client, tmp_path, "produce", topic, stdin="first\nsecond\n")
     read = barnabas(client, tmp_path, "consume", topic, "-b", "-n", "2")
     assert read.split() == ["first", "second"]
@@ -52,6 +56,25 @@ def test_own_client_connects(files: PropertyFiles, kind: str) -> None:
             assert await describe_topic(client, "none") is None
 
     trio.run(connect)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_javas_client_connects_with_converted_properties(
+    files: PropertyFiles, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    properties = for_java(getattr(files, kind)())
+    (tmp_path / "client.properties").write_text(properties_text(properties))
+    if url := properties.get("sasl.oauthbearer.token.endpoint.url"):
+        allowed = "-Dorg.apache.kafka.sasl.oauthbearer.allowed"
+        file = files.directory / "token"
+        monkeypatch.setenv("JAVA_TOOL_OPTIONS", f"{allowed}.urls={url} {allowed}.files={file}")
+    at = ("--bootstrap-server", properties["bootstrap.servers"])
+    done = jars.java(
+        "org.apache.kafka.tools.TopicCommand",
+        *(*at, "--command-config", tmp_path / "client.properties"),
+        *("--create", "--topic", f"java.{kind}"),
+    )
+    assert f"Created topic java.{kind}" in done.stdout
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ VALUES = [b"%d" % number for number in range(20)]
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PropertyFiles]:
     with property_files(tmp_path_factory.mktemp("properties")) as found:
-        create_topics(found.plain, ["source", "copied", "written"], 1)
+        create_topics(found.plain, ["source", "copied-tokens", "copied-token-file", "written"], 1)
         producer = Producer({"bootstrap.servers": found.plain})
         for value in VALUES:
             producer.produce("source", value)
@@ -36,17 +36,21 @@ def values_of(files: PropertyFiles, topic: str) -> list[bytes]:
     return sorted(message.value() for message in read_committed(files.plain, topic))
 
 
-def test_copy_job_reads_and_writes_with_tokens(files: PropertyFiles, engine: Any) -> None:
-    client = files.tokens()
+@pytest.mark.parametrize("kind", ["tokens", "token_file"])
+def test_copy_job_reads_and_writes_with_tokens(
+    files: PropertyFiles, engine: Any, kind: str
+) -> None:
+    client: dict[str, str] = getattr(files, kind)()
+    name = f"copied-{kind.replace('_', '-')}"
     plan = JobPlan(
-        "copy",
+        name,
         1,
         JobKind.COPY,
         client.pop("bootstrap.servers"),
-        group_id="copy",
-        transactional_id="copy",
+        group_id=name,
+        transactional_id=name,
         topics=("source",),
-        target_topic="copied",
+        target_topic=name,
         properties={"key.converter": BYTES, "value.converter": BYTES},
         client_properties=client,
     )
@@ -55,22 +59,25 @@ def test_copy_job_reads_and_writes_with_tokens(files: PropertyFiles, engine: Any
         eventually(lambda: job.progress().written >= len(VALUES), job)
     finally:
         job.stop(10)
-    assert values_of(files, "copied") == sorted(VALUES)
-    wrong = {**client, "sasl.oauthbearer.client.credentials.client.secret": "wrong"}
-    with pytest.raises(JobStartError, match=r"no token from .*status 401; check sasl") as refused:
+    assert values_of(files, name) == sorted(VALUES)
+    wrong = {
+        **client,
+        "sasl.oauthbearer.client.credentials.client.secret": "wrong",
+        **({"sasl.oauthbearer.token.endpoint.url": "file:///none"} if "file" in kind else {}),
+    }
+    reason = r"no token from .*status 401; check sasl|cannot read the token in /none"
+    with pytest.raises(JobStartError, match=reason) as refused:
         engine.start_job(attrs.evolve(plan, client_properties=wrong))
     assert not refused.value.failure.is_permanent
 
 
-@pytest.mark.parametrize("kind", ["tokens", "certificate"])
-def test_spark_reads_and_writes(
-    files: PropertyFiles, shared_jvm: Any, tmp_path: Path, kind: str
+def test_spark_reads_and_writes_with_tokens_and_a_trust_store(
+    files: PropertyFiles, shared_jvm: Any, tmp_path: Path
 ) -> None:
-    options = for_spark(getattr(files, kind)())
+    options = for_spark(files.tokens())
     session = shared_jvm.process().session
     rows = session.readStream.format("kafka").options(**options)
     frame = rows.option("subscribe", "source").option("startingOffsets", "earliest").load()
-    before = len(read_committed(files.plain, "written"))
     query = (
         frame.select("value")
         .writeStream.format("kafka")
@@ -79,8 +86,7 @@ def test_spark_reads_and_writes(
         .start()
     )
     assert query.awaitTermination(200)
-    written = [message.value() for message in read_committed(files.plain, "written")]
-    assert sorted(written[before:]) == sorted(VALUES)
+    assert values_of(files, "written") == sorted(VALUES)
     batch = session.read.format("kafka").options(**options, subscribe="source").load()
     assert batch.count() == len(VALUES)
     shown = [query._jsq.explainInternal(True), batch._jdf.queryExecution().toString()]

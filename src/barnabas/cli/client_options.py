@@ -144,7 +144,7 @@ class Client:
     def _made(self, kind: Callable[[dict[str, Any]], Any], settings: dict[str, Any]) -> Any:
         from confluent_kafka import KafkaException
 
-        if "oauth_cb" in settings:
+        if self._is_for_java():
             _check_tokens(settings)
         try:
             return kind(settings)
@@ -250,7 +250,7 @@ class Client:
 
 def _check_tokens(settings: dict[str, Any]) -> None:
     from barnabas.client.failures import AuthenticationError
-    from barnabas.pipeline.delivery.plan.token_callback import check_tokens
+    from barnabas.pipeline.delivery.plan.librdkafka_tokens import check_tokens
 
     try:
         check_tokens(settings)

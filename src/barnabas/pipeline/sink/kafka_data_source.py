@@ -15,7 +15,7 @@ from confluent_kafka import KafkaException, Producer
 from barnabas.client.failures import AuthenticationError
 from barnabas.pipeline.delivery.driver.cluster_state import ClusterState
 from barnabas.pipeline.delivery.driver.spark_library import pyspark
-from barnabas.pipeline.delivery.plan.token_callback import check_tokens
+from barnabas.pipeline.delivery.plan.librdkafka_tokens import check_tokens
 from barnabas.pipeline.delivery.writing.record_producer import QUIET
 from barnabas.pipeline.sink import batch_commits, commit_record, prepared_rows, sink_columns
 from barnabas.pipeline.sink import sink_options as options_of

@@ -17,9 +17,9 @@ from confluent_kafka import (
 from barnabas.client.failures import AuthenticationError
 from barnabas.pipeline.delivery.plan import offset_metadata
 from barnabas.pipeline.delivery.plan.job_plan import JobFailure
+from barnabas.pipeline.delivery.plan.librdkafka_tokens import check_tokens
 from barnabas.pipeline.delivery.plan.start_positions import PartitionState
 from barnabas.pipeline.delivery.plan.task_failures import JobStartError, refused
-from barnabas.pipeline.delivery.plan.token_callback import check_tokens
 from barnabas.pipeline.delivery.writing.record_producer import QUIET
 from barnabas.pipeline.delivery.writing.transactional_producer import committed, offset_reader
 

@@ -2,8 +2,7 @@
 
 A job's properties may be written for Java (`sasl.jaas.config`, `ssl.truststore.location`) or for
 librdkafka (`sasl.username`, `ssl.ca.location`). Stores in JKS or PKCS12 stay files for Java and
-become PEM for librdkafka; tokens come from a callback there. The driver converts; tasks get the
-result.
+become PEM for librdkafka. The driver converts; tasks get the result.
 """
 
 from collections.abc import Mapping
@@ -13,7 +12,7 @@ from barnabas.client.client_config import ClientConfig, SaslSettings, TlsSetting
 from barnabas.client.client_stores import JavaStore
 from barnabas.client.core.token_login import HANDLER, HANDLERS, LOGIN_MODULE, URL, TokenLogin
 from barnabas.config import ConfigError
-from barnabas.pipeline.delivery.plan.token_callback import PROPERTY, TokenCallback
+from barnabas.pipeline.delivery.plan.librdkafka_tokens import token_settings
 from barnabas.pipeline.delivery.plan.worker_plan import POLL_RECORDS_MAX, TRANSACTION_TIMEOUT_MS
 
 # Security has different names in the two clients, so it is converted through ClientConfig.
@@ -68,7 +67,7 @@ _LOGIN_MODULES: Final = {
 
 
 def for_librdkafka(properties: Mapping[str, str]) -> dict[str, Any]:
-    """Return the properties under librdkafka's names: texts, and a callback for tokens.
+    """Return the properties under librdkafka's names: texts, or a callback for a token.
 
     Raises ConfigError.
     """
@@ -142,7 +141,7 @@ def _rdkafka_sasl(sasl: SaslSettings | None) -> dict[str, Any]:
     if sasl is None:
         return {}
     if sasl.login is not None:
-        return {"sasl.mechanism": sasl.mechanism, PROPERTY: TokenCallback(sasl.login)}
+        return token_settings(sasl.login)
     if sasl.is_token:
         raise ConfigError(
             "sasl.jaas.config has tokenauth=true: librdkafka cannot authenticate with a delegation "

@@ -1,6 +1,6 @@
 """The values of a job that its tasks use, which Spark pickles: strings and numbers.
 
-The callback for tokens among the properties of clients is a value, too (`token_callback`).
+The callback for a token in a file is a value, too (`librdkafka_tokens`).
 """
 
 from collections.abc import Mapping
