@@ -11,7 +11,7 @@ decide are sans-I/O and live in `core`:
     wire_exchange        requests to bytes, bytes to responses, correlation
     api_negotiation      the version of each api that both sides speak
     sasl_exchange        tokens of PLAIN, SCRAM and OAUTHBEARER
-    token_login          where the token of OAUTHBEARER comes from
+    token_login          the source of a token for OAUTHBEARER
     metadata_cache       brokers, topics, leaders
     retry_backoff        delays between attempts
     producer_sequences   sequences, epochs, and what an answer means for a batch

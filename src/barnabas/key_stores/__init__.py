@@ -2,7 +2,7 @@
 
 Nodes and clients read them; the rooms of both are above.
 
-    stores          key stores and trust stores as PEM, whatever their format
+    stores          key stores and trust stores of any format as PEM
     java_keystore   JKS, Java's own format
     der             the binary form of certificates and keys
 """

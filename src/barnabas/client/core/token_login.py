@@ -1,4 +1,4 @@
-"""Where a client gets the token with which it logs in by OAUTHBEARER, and the names of properties.
+"""The source of a client's token for OAUTHBEARER, and the names of the properties that describe it.
 
 The names are those of Kafka's `OAuthBearerLoginCallbackHandler`. Nodes and clients have them.
 """
