@@ -41,7 +41,8 @@ class KafkaAuth:
         if brokers.sasl.login is not None:
             raise ConfigError(
                 "authentication by Kafka checks passwords, and sasl.mechanism=OAUTHBEARER "
-                "has none: set PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512, or check tokens with --token-keys"
+                "has none: set PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512, or check tokens with "
+                "--token-keys"
             )
         self._mechanism = brokers.sasl.mechanism
         self._brokers = attrs.evolve(
