@@ -8,6 +8,7 @@ import attrs
 import pytest
 from confluent_kafka import Producer
 
+from barnabas.key_stores.stores import key_of_pem
 from barnabas.pipeline.delivery.plan.job_plan import JobKind, JobPlan
 from barnabas.pipeline.delivery.plan.kafka_properties import for_spark
 from barnabas.pipeline.delivery.plan.task_failures import JobStartError
@@ -74,7 +75,9 @@ def test_copy_job_reads_and_writes_with_tokens(
 def test_spark_reads_and_writes_with_tokens_and_a_trust_store(
     files: PropertyFiles, shared_jvm: Any, tmp_path: Path
 ) -> None:
-    options = for_spark(files.tokens())
+    key = key_of_pem((files.directory / "client.pem").read_text(), None)
+    own = {"ssl.keystore.key": key.key, "ssl.keystore.certificate.chain": key.chain}
+    options = for_spark({**files.tokens(), **own})
     session = shared_jvm.process().session
     rows = session.readStream.format("kafka").options(**options)
     frame = rows.option("subscribe", "source").option("startingOffsets", "earliest").load()
@@ -91,4 +94,6 @@ def test_spark_reads_and_writes_with_tokens_and_a_trust_store(
     assert batch.count() == len(VALUES)
     shown = [query._jsq.explainInternal(True), batch._jdf.queryExecution().toString()]
     shown += [each.read_text(errors="replace") for each in tmp_path.rglob("*") if each.is_file()]
-    assert [canary for canary in CANARIES for text in shown if canary in text] == []
+    assert "redacted" in shown[0]
+    canaries = (*CANARIES, key.key.splitlines()[1])
+    assert [canary for canary in canaries for text in shown if canary in text] == []
