@@ -61,5 +61,5 @@ def check_tokens(properties: Mapping[str, Any]) -> None:
     if isinstance(callback, TokenCallback):
         issued_tokens(callback.login).token()
     elif properties.get(_METHOD) == _OIDC:
-        named = (properties[name] for name in (URL, _CLIENT_ID, _CLIENT_SECRET))
-        issued_tokens(TokenLogin(*named, properties.get(SCOPE))).token()
+        url, client_id, secret = (properties[name] for name in (URL, _CLIENT_ID, _CLIENT_SECRET))
+        issued_tokens(TokenLogin(url, client_id, secret, properties.get(SCOPE))).token()
