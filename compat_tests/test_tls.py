@@ -18,7 +18,7 @@ from kafka import KafkaProducer
 from barnabas.testing import Node
 from compat_tests import jars
 
-STORES = Path(__file__).parent.parent / "tests/security/testdata"
+STORES = Path(__file__).parent.parent / "tests/key_stores/testdata"
 PASSWORD = "store-secret"
 
 

@@ -2,6 +2,9 @@
 
 import os
 import stat
+import tempfile
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -33,3 +36,20 @@ def close_to_others(path: Path) -> None:
     mode = stat.S_IMODE(path.stat().st_mode)
     if mode & _OF_OTHERS:
         path.chmod(mode & ~_OF_OTHERS)
+
+
+@contextmanager
+def memory_file(data: bytes) -> Generator[str, None, None]:
+    """Yield the path of a file in memory: `ssl` reads keys from files only."""
+    if hasattr(os, "memfd_create"):
+        fd = os.memfd_create("barnabas", os.MFD_CLOEXEC)
+        try:
+            os.write(fd, data)
+            yield f"/proc/self/fd/{fd}"
+        finally:
+            os.close(fd)
+    else:
+        with tempfile.NamedTemporaryFile() as file:
+            file.write(data)
+            file.flush()
+            yield file.name

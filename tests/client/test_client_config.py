@@ -38,8 +38,8 @@ def test_config_bootstrap_forms_are_read(text: str, addresses: list[tuple[str, i
         ({**BOOTSTRAP, "compression.type": "brotli"}, "one of none"),
         ({**SASL, "sasl.mechanism": "GSSAPI"}, "one of PLAIN"),
         (SASL, "sasl.username"),
-        ({**BOOTSTRAP, "ssl.truststore.type": "JKS"}, "only PEM"),
-        ({**BOOTSTRAP, "ssl.keystore.location": "/x/key.p12"}, "only PEM"),
+        ({**BOOTSTRAP, "ssl.truststore.type": "BKS"}, "one of JKS, PKCS12, PEM"),
+        ({**BOOTSTRAP, "ssl.keystore.type": "JCEKS"}, "one of JKS, PKCS12, PEM"),
     ],
 )
 def test_config_bad_properties_raise_with_the_reason(

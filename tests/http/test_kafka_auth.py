@@ -99,3 +99,14 @@ def test_wrong_settings_are_refused() -> None:
     with pytest.raises(ConfigError, match="it must be kafka"):
         HttpOptions().with_properties({AUTH_PROPERTY: "file"})
     assert HttpOptions().with_properties({AUTH_PROPERTY: "kafka"}).needs_authentication
+
+
+def test_client_with_tokens_checks_no_passwords() -> None:
+    properties = {
+        "bootstrap.servers": "a:1",
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanism": "OAUTHBEARER",
+        "sasl.oauthbearer.token.endpoint.url": "file:///etc/token",
+    }
+    with pytest.raises(ConfigError, match=r"OAUTHBEARER has none: set PLAIN, .*--token-keys"):
+        KafkaAuth(ClientConfig.from_properties(properties))

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barnabas.security.der import elements
+from barnabas.key_stores.der import elements
 from barnabas.security.distinguished_names import distinguished_name
 
 LINES = (Path(__file__).parent / "testdata/java-names.txt").read_text().splitlines()

@@ -97,9 +97,9 @@ def _issued(
     lifetime: timedelta,
 ) -> Iterator[_Issued]:
     """Yield each certificate to write. Raises CliError for an invalid name."""
+    from barnabas.key_stores.stores import first_certificate
     from barnabas.security.certificates import read_certificate
     from barnabas.security.distinguished_names import distinguished_name
-    from barnabas.security.stores import first_certificate
 
     try:
         for node in nodes:

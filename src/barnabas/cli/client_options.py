@@ -51,9 +51,14 @@ _JAVA_NAMES = frozenset(
         "ssl.keystore.type",
         "ssl.truststore.certificates",
         "ssl.truststore.location",
+        "ssl.truststore.password",
         "ssl.truststore.type",
     }
 )
+
+_TOKENS = "OAUTHBEARER"
+# librdkafka gets tokens by itself when a file says how.
+_OWN_TOKENS = "sasl.oauthbearer.method"
 
 _UNANSWERED = ("_TRANSPORT", "_TIMED_OUT", "_ALL_BROKERS_DOWN", "_RESOLVE")
 
@@ -90,9 +95,23 @@ class Client:
             **self._for_librdkafka(),
         }
 
-    def _for_librdkafka(self) -> dict[str, str]:
+    def _is_for_java(self) -> bool:
+        """True when librdkafka would not understand the properties as they are."""
+        found = self.properties
+        if _JAVA_NAMES.intersection(found):
+            return True
+        if _TOKENS in (found.get("sasl.mechanism"), found.get("sasl.mechanisms")):
+            return _OWN_TOKENS not in found
+        key_store = found.get("ssl.keystore.location")
+        if key_store is None:
+            return False
+        from barnabas.client.client_stores import JKS, kind_of
+
+        return kind_of(key_store, None) == JKS
+
+    def _for_librdkafka(self) -> dict[str, Any]:
         """Return the properties; those of a file for Java's tools under librdkafka's names."""
-        if not _JAVA_NAMES.intersection(self.properties):
+        if not self._is_for_java():
             return self.properties
         from barnabas.config import ConfigError
         from barnabas.pipeline.delivery.plan.kafka_properties import for_librdkafka
@@ -125,6 +144,8 @@ class Client:
     def _made(self, kind: Callable[[dict[str, Any]], Any], settings: dict[str, Any]) -> Any:
         from confluent_kafka import KafkaException
 
+        if self._is_for_java():
+            _check_tokens(settings)
         try:
             return kind(settings)
         except KafkaException as error:
@@ -225,6 +246,16 @@ class Client:
         if found.error is not None:
             raise self.failure(found.error, f"topic {topic}")
         return sorted(found.partitions)
+
+
+def _check_tokens(settings: dict[str, Any]) -> None:
+    from barnabas.client.failures import AuthenticationError
+    from barnabas.pipeline.delivery.plan.librdkafka_tokens import check_tokens
+
+    try:
+        check_tokens(settings)
+    except AuthenticationError as error:
+        raise CliError(str(error)) from None
 
 
 def client_options(command: Callable[..., Any]) -> Callable[..., Any]:

@@ -1,8 +1,8 @@
 """The client's settings, read from properties with the names of librdkafka and of Java's clients.
 
 A file for `--client-config` may come from either world: `sasl.username` and `sasl.password` or
-`sasl.jaas.config`; `ssl.ca.location` or a PEM `ssl.truststore.location`. Java's JKS and PKCS12
-stores are refused. Unknown properties are kept in `ignored`, for a warning.
+`sasl.jaas.config`; `ssl.ca.location` or an `ssl.truststore.location` in PEM, PKCS12 or JKS. Unknown
+properties are kept in `ignored`, for a warning.
 """
 
 import re
@@ -19,7 +19,12 @@ from barnabas.config import ConfigError, properties_file
 if TYPE_CHECKING:
     import ssl
 
+    from barnabas.client.client_stores import JavaStore
+    from barnabas.client.core.token_login import TokenLogin
+
 _PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+_OAUTHBEARER: Final = "OAUTHBEARER"
+_MECHANISMS: Final = (*MECHANISMS, _OAUTHBEARER)
 _COMPRESSION: Final = ("none", "gzip", "snappy", "lz4", "zstd")
 _CLIENT_ID: Final = "barnabas-client"
 _DEFAULT_PORT: Final = 9092
@@ -28,7 +33,7 @@ _JAAS_OPTION: Final = re.compile(r"""(\w+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|'([^']*)
 
 @attrs.frozen
 class TlsSettings:
-    """Trusted authorities and the client's certificate. Paths and texts are PEM."""
+    """Trusted authorities and the client's certificate. Paths and texts are PEM, except stores."""
 
     ca_file: str | None = None
     ca_text: str | None = None
@@ -41,6 +46,26 @@ class TlsSettings:
     verify: bool = True
     source: "Callable[[], ssl.SSLContext] | None" = attrs.field(default=None, repr=False)
     """Returns the context of a new connection, in place of one that the other fields describe."""
+    key_store: "JavaStore | None" = None
+    trust_store: "JavaStore | None" = None
+
+    def opened(self) -> "TlsSettings":
+        """Return the settings with the contents of the stores as PEM. Raises ConfigError."""
+        found = self
+        if self.trust_store is not None:
+            found = attrs.evolve(found, trust_store=None, ca_text=self.trust_store.trusted())
+        if self.key_store is not None:
+            key = self.key_store.key()
+            found = attrs.evolve(
+                found,
+                key_store=None,
+                key_file=None,
+                key_text=key.key,
+                certificate_file=None,
+                certificate_text=key.chain,
+                key_password=None,
+            )
+        return found
 
 
 @attrs.frozen
@@ -48,6 +73,7 @@ class SaslSettings:
     """Mechanism and credentials; with `is_token`, those of a delegation token.
 
     `bearer` returns the token of OAUTHBEARER, and raises AuthenticationError. It may take seconds.
+    `login` is where a client's token comes from.
     """
 
     mechanism: str
@@ -55,6 +81,7 @@ class SaslSettings:
     password: str = attrs.field(repr=False)
     is_token: bool = False
     bearer: Callable[[], str] | None = attrs.field(default=None, repr=False)
+    login: "TokenLogin | None" = None
 
 
 @attrs.frozen
@@ -160,11 +187,13 @@ class _Properties:
         jaas = self._jaas()
         username = self._take("sasl.username") or jaas.get("username")
         password = self._take("sasl.password") or jaas.get("password")
+        if mechanism == _OAUTHBEARER:
+            return self._bearer(jaas, needed=needed)
         if not needed:
             return None
         if mechanism not in MECHANISMS:
             raise ConfigError(
-                f"Invalid value {mechanism} for sasl.mechanism: one of {', '.join(MECHANISMS)}"
+                f"Invalid value {mechanism} for sasl.mechanism: one of {', '.join(_MECHANISMS)}"
             )
         if username is None or password is None:
             raise ConfigError(f"{mechanism} needs sasl.username and sasl.password")
@@ -175,6 +204,16 @@ class _Properties:
             )
         return SaslSettings(mechanism, username, password, is_token)
 
+    def _bearer(self, jaas: Mapping[str, str], *, needed: bool) -> SaslSettings | None:
+        from barnabas.client.issued_tokens import issued_tokens
+        from barnabas.client.token_properties import token_properties
+
+        login = token_properties(self._take, jaas, needed=needed)
+        if login is None:
+            return None
+        bearer = issued_tokens(login).token
+        return SaslSettings(_OAUTHBEARER, "", "", bearer=bearer, login=login)
+
     def _jaas(self) -> dict[str, str]:
         text = self._take("sasl.jaas.config") or ""
         options: dict[str, str] = {}
@@ -182,28 +221,46 @@ class _Properties:
             options[name] = re.sub(r"\\(.)", r"\1", quoted) or single or bare
         return options
 
+    def _store(self, side: str) -> "JavaStore | None":
+        """Return a key store or trust store, which may be a file in PEM. Raises ConfigError."""
+        from barnabas.client.client_stores import KINDS, JavaStore, kind_of
+
+        kind, location, password = (
+            self._take(f"ssl.{side}.{name}") for name in ("type", "location", "password")
+        )
+        if kind is not None and kind.upper() not in KINDS:
+            raise ConfigError(
+                f"Invalid value {kind} for ssl.{side}.type: one of {', '.join(KINDS)}"
+            )
+        if location is None:
+            return None
+        kind = kind_of(location, None if kind is None else kind.upper())
+        return JavaStore(side, location, kind, password)
+
     def _tls(self) -> TlsSettings:
-        for store in ("ssl.truststore.type", "ssl.keystore.type"):
-            kind = self._take(store)
-            if kind is not None and kind.upper() != "PEM":
-                raise ConfigError(f"Invalid value {kind} for {store}: only PEM is supported")
-        keystore = self._take("ssl.keystore.location")
-        trust = self._take("ssl.truststore.location")
-        for name, path in (("ssl.keystore.location", keystore), ("ssl.truststore.location", trust)):
-            if path is not None and path.endswith((".jks", ".p12", ".pfx")):
-                raise ConfigError(f"Invalid value {path} for {name}: only PEM is supported")
+        key_store, trust_store = self._store("keystore"), self._store("truststore")
+        key_password = self._take("ssl.key.password")
+        key_file = trust_file = None
+        if key_store is not None and key_store.kind == "PEM":
+            key_store, key_file = None, key_store.location
+        if trust_store is not None and trust_store.kind == "PEM":
+            trust_store, trust_file = None, trust_store.location
+        if key_store is not None:
+            key_store = attrs.evolve(key_store, key_password=key_password)
         algorithm = self._take("ssl.endpoint.identification.algorithm")
         verify = self._choice("enable.ssl.certificate.verification", ("true", "false"), "true")
         return TlsSettings(
-            ca_file=self._take("ssl.ca.location") or trust,
+            ca_file=self._take("ssl.ca.location") or trust_file,
             ca_text=self._take("ssl.truststore.certificates", "ssl.ca.pem"),
-            certificate_file=self._take("ssl.certificate.location") or keystore,
+            certificate_file=self._take("ssl.certificate.location") or key_file,
             certificate_text=self._take("ssl.keystore.certificate.chain", "ssl.certificate.pem"),
-            key_file=self._take("ssl.key.location") or keystore,
+            key_file=self._take("ssl.key.location") or key_file,
             key_text=self._take("ssl.keystore.key", "ssl.key.pem"),
-            key_password=self._take("ssl.key.password"),
+            key_password=key_password,
             check_hostname=algorithm not in ("", "none"),
             verify=verify == "true",
+            key_store=key_store,
+            trust_store=trust_store,
         )
 
 

@@ -2,10 +2,10 @@
 
 import os
 import ssl
-import tempfile
 
 from barnabas.client.client_config import TlsSettings
 from barnabas.config import ConfigError
+from barnabas.private_files import memory_file
 
 
 def tls_context(settings: TlsSettings) -> ssl.SSLContext:
@@ -14,6 +14,10 @@ def tls_context(settings: TlsSettings) -> ssl.SSLContext:
     Raises ConfigError when a certificate or key cannot be read.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    if settings.trust_store is not None:
+        # As in Java, each certificate of the store is trusted by itself, not only those of roots.
+        context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    settings = settings.opened()
     context.check_hostname = settings.verify and settings.check_hostname
     context.verify_mode = ssl.CERT_REQUIRED if settings.verify else ssl.CERT_NONE
     try:
@@ -36,12 +40,9 @@ def _load_trust(context: ssl.SSLContext, settings: TlsSettings) -> None:
 
 def _load_identity(context: ssl.SSLContext, settings: TlsSettings) -> None:
     if settings.certificate_text is not None:
-        # The ssl module reads certificates from files only.
         pem = "\n".join(filter(None, (settings.key_text, settings.certificate_text)))
-        with tempfile.NamedTemporaryFile("w", suffix=".pem") as file:
-            file.write(pem)
-            file.flush()
-            context.load_cert_chain(file.name, settings.key_file, settings.key_password or "")
+        with memory_file(pem.encode()) as path:
+            context.load_cert_chain(path, settings.key_file, settings.key_password or "")
     elif settings.certificate_file is not None:
         context.load_cert_chain(
             settings.certificate_file, settings.key_file, settings.key_password or ""

@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from barnabas.security.stores import pem_blocks
+from barnabas.key_stores.stores import pem_blocks
 
 _CURVE: Final = ec.SECP256R1
 # A clock that is some minutes behind accepts a new certificate too.

@@ -5,7 +5,7 @@ from typing import Final
 
 import attrs
 
-from barnabas.security.der import (
+from barnabas.key_stores.der import (
     CONTEXT_0,
     CONTEXT_3,
     OBJECT_ID,

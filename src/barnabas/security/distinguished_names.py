@@ -7,7 +7,7 @@ digits of its DER form.
 
 from typing import Final
 
-from barnabas.security.der import SEQUENCE, Element, elements, object_id, only
+from barnabas.key_stores.der import SEQUENCE, Element, elements, object_id, only
 
 _KEYWORDS: Final = {
     "2.5.4.3": "CN",

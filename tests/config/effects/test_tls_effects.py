@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 import trustme
 
+from barnabas.key_stores.stores import first_certificate
 from barnabas.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
-from barnabas.security.stores import first_certificate
 from barnabas.testing import Node
 from tests.config.effects.observed import observes
 from tests.config.effects.wire import BROKER, Wire, eventually
 
 LISTENERS = "PLAINTEXT://127.0.0.1:0,SSL://127.0.0.1:0,CONTROLLER://127.0.0.1:0"
-KEYTOOL = Path("tests/security/testdata").resolve()
+KEYTOOL = Path("tests/key_stores/testdata").resolve()
 CA, OTHER_CA = trustme.CA(), trustme.CA()
 API_VERSIONS = struct.pack(">ihhih", 10, 18, 0, 1, -1)
 

@@ -15,12 +15,12 @@ import trio
 from barnabas.client import AuthenticationError
 from barnabas.client.broker_connection import open_connection
 from barnabas.client.client_config import ClientConfig
+from barnabas.client.core.token_login import TokenLogin
 from barnabas.client.failures import Address
+from barnabas.client.issued_tokens import IssuedTokens
 from barnabas.config import NodeConfig
 from barnabas.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from barnabas.security.sasl.node_credentials import BROKER_MECHANISM
-from barnabas.security.sasl.token_logins import TokenLogin
-from barnabas.server.node.issued_tokens import IssuedTokens
 from barnabas.server.node.peer_access import PeerAccess
 from tests.config.effects.observed import observes
 from tests.config.effects.test_sasl_effects import (

@@ -27,6 +27,28 @@ def loaded(**more: str) -> RunnerSettings:
     return RunnerSettings.from_properties({"plugin.path": "/plugins", **named})
 
 
+@pytest.mark.parametrize(
+    ("url", "files"),
+    [("https://i.example/token", []), ("file:///etc/token", ["/etc/token"])],
+)
+def test_address_of_tokens_is_allowed_to_the_jvm(url: str, files: list[str]) -> None:
+    settings = loaded(
+        security_protocol="SASL_SSL",
+        sasl_mechanism="OAUTHBEARER",
+        sasl_oauthbearer_token_endpoint_url=url,
+        sasl_oauthbearer_client_id="me",
+        sasl_oauthbearer_client_secret="hidden",
+    )
+    allowed = "-Dorg.apache.kafka.sasl.oauthbearer.allowed"
+    options = worker_settings.token_options(settings)
+    assert options == [f"{allowed}.urls={url}", *(f"{allowed}.files={each}" for each in files)]
+    found = properties(settings)
+    for prefix in ("", "producer.", "consumer.", "admin."):
+        assert found[f"{prefix}sasl.oauthbearer.token.endpoint.url"] == url
+        assert ("hidden" in found[f"{prefix}sasl.jaas.config"]) == (not files)
+    assert worker_settings.token_options(loaded()) == []
+
+
 def properties(settings: RunnerSettings) -> dict[str, str]:
     assert settings.java is not None
     return worker_properties(settings, settings.java)

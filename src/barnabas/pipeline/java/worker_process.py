@@ -157,6 +157,7 @@ class WorkerProcess:
                     *(class_archive.java_command() or "java", *_JVM_OPTIONS, *archive.options),
                     f"-Dlog4j2.configurationFile={_LOG_SETTINGS}",
                     f"-Djava.security.auth.login.config={files.login}",
+                    *worker_settings.token_options(self._settings),
                     *(*self._java.jvm_options, "-cp", class_path, _MAIN, str(files.properties)),
                 ],
                 stdin=subprocess.PIPE,

@@ -21,6 +21,7 @@ _SUFFIX: Final = "-java"
 _CLIENTS: Final = ("", "producer.", "consumer.", "admin.")
 _EXTENSION: Final = "org.apache.kafka.connect.rest.basic.auth.extension"
 _PROVIDERS: Final = "org.apache.kafka.common.config.provider"
+_ALLOWED: Final = "-Dorg.apache.kafka.sasl.oauthbearer.allowed"
 _DEFAULTS: Final = {
     # The tasks of a worker that was killed are not kept for it.
     "scheduled.rebalance.max.delay.ms": "0",
@@ -66,6 +67,18 @@ def write_files(
     write_new_file(files.login, f'KafkaConnect {{\n  {module} required file="{passwords}";\n}};\n')
     write_new_file(files.properties, properties_text(worker_properties(settings, java)))
     return files
+
+
+def token_options(settings: RunnerSettings) -> list[str]:
+    """Return the options of the JVM that allow the runner's address of tokens.
+
+    Java's clients of Kafka 4 use no other address.
+    """
+    login = None if settings.client.sasl is None else settings.client.sasl.login
+    if login is None:
+        return []
+    files = [] if login.file is None else [f"{_ALLOWED}.files={login.file}"]
+    return [f"{_ALLOWED}.urls={login.url}", *files]
 
 
 def worker_properties(settings: RunnerSettings, java: JavaSettings) -> dict[str, str]:

@@ -12,8 +12,10 @@ from typing import Any, Final
 import attrs
 from confluent_kafka import KafkaException, Producer
 
+from barnabas.client.failures import AuthenticationError
 from barnabas.pipeline.delivery.driver.cluster_state import ClusterState
 from barnabas.pipeline.delivery.driver.spark_library import pyspark
+from barnabas.pipeline.delivery.plan.librdkafka_tokens import check_tokens
 from barnabas.pipeline.delivery.writing.record_producer import QUIET
 from barnabas.pipeline.sink import batch_commits, commit_record, prepared_rows, sink_columns
 from barnabas.pipeline.sink import sink_options as options_of
@@ -164,8 +166,12 @@ def _check_cluster(properties: tuple[tuple[str, str], ...], topic: str | None) -
     client = dict(properties)
     bootstrap = client["bootstrap.servers"]
     options = SinkOptions(bootstrap, topic, None, client)
+    producer = options.producer()
     try:
-        Producer({**options.producer(), "logger": QUIET})
+        check_tokens(producer)
+        Producer({**producer, "logger": QUIET})
+    except AuthenticationError as error:
+        raise SinkError(str(error)) from error
     except KafkaException as error:
         raise SinkOptionError(f"a `kafka.` option is wrong: {error.args[0].str()}") from error
     if topic is None:

@@ -3,7 +3,7 @@
 import difflib
 import re
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 import attrs
 
@@ -47,7 +47,7 @@ class SinkOptions:
         """Return the client properties with the bootstrap servers."""
         return {**self.properties, _BOOTSTRAP: self.bootstrap}
 
-    def producer(self) -> dict[str, str | int | bool]:
+    def producer(self) -> dict[str, Any]:
         """Return the properties of a task's producer, for librdkafka."""
         own = {name: text for name, text in self.client.items() if name != _TIMEOUT}
         return {
@@ -62,7 +62,7 @@ class SinkOptions:
             _TIMEOUT: self.transaction_timeout_ms,
         }
 
-    def consumer(self) -> dict[str, str]:
+    def consumer(self) -> dict[str, Any]:
         """Return the properties of the driver's clients, for librdkafka.
 
         They are those of security and connections; others concern producers only.

@@ -40,6 +40,8 @@ _ARCHIVES: Final = "spark.archives"
 _PYTHON_PATH: Final = "spark.executorEnv.PYTHONPATH"
 _MERGED: Final = (_ARCHIVES, _PYTHON_PATH)
 """What the user gives is added to ours."""
+# Spark's own expression, and private keys as PEM. It is compared with names and with values.
+_REDACTED: Final = "(?i)secret|password|token|access[.]?key|private key"
 _ROCKSDB: Final = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
 
@@ -214,6 +216,7 @@ def spark_properties(
         "spark.ui.showConsoleProgress": "false",
         "spark.scheduler.mode": "FAIR",
         "spark.speculation": "false",
+        "spark.redaction.regex": _REDACTED,
         "spark.python.daemon.module": "barnabas.pipeline.spark.python_daemon",
         "spark.sql.adaptive.enabled": "false",
         "spark.sql.session.timeZone": "UTC",

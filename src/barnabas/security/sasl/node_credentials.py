@@ -20,7 +20,7 @@ from barnabas.security.sasl.sasl_settings import (
 )
 
 if TYPE_CHECKING:
-    from barnabas.security.sasl.token_logins import TokenLogin
+    from barnabas.client.core.token_login import TokenLogin
 
 BROKER_MECHANISM: Final = "sasl.mechanism.inter.broker.protocol"
 CONTROLLER_MECHANISM: Final = "sasl.mechanism.controller.protocol"

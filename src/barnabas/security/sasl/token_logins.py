@@ -5,45 +5,21 @@ listener and mechanism. Credentials in the login module, its older place, count 
 has them.
 """
 
-from typing import Final
-
-import attrs
-
+from barnabas.client.core.token_login import (
+    CLIENT_ID,
+    CLIENT_SECRET,
+    HANDLER,
+    HANDLERS,
+    OPTIONS,
+    SCOPE,
+    URL,
+    TokenLogin,
+)
 from barnabas.config import ConfigError, NodeConfig
 from barnabas.config.listener_values import listener_property, listener_value
 from barnabas.json_documents import DocumentError, check_address
 from barnabas.security.sasl.oauthbearer_mechanism import OAUTHBEARER
 from barnabas.security.sasl.sasl_settings import login_module
-
-_PACKAGE: Final = "org.apache.kafka.common.security.oauthbearer"
-_HANDLERS: Final = (
-    f"{_PACKAGE}.OAuthBearerLoginCallbackHandler",
-    f"{_PACKAGE}.secured.OAuthBearerLoginCallbackHandler",
-)
-_HANDLER: Final = "sasl.login.callback.handler.class"
-_URL: Final = "sasl.oauthbearer.token.endpoint.url"
-_CLIENT_ID: Final = "sasl.oauthbearer.client.credentials.client.id"
-_CLIENT_SECRET: Final = "sasl.oauthbearer.client.credentials.client.secret"
-_SCOPE: Final = "sasl.oauthbearer.scope"
-_FILE: Final = "file:"
-_OPTIONS: Final = {_CLIENT_ID: "clientId", _CLIENT_SECRET: "clientSecret", _SCOPE: "scope"}
-
-
-@attrs.frozen
-class TokenLogin:
-    """The address of tokens, and the client's credentials there; a file needs none."""
-
-    url: str
-    client_id: str = ""
-    client_secret: str = attrs.field(default="", repr=False)
-    scope: str | None = None
-
-    @property
-    def file(self) -> str | None:
-        """The path of the file that has the token, None for an issuer."""
-        if not self.url.startswith(_FILE):
-            return None
-        return self.url.removeprefix(_FILE).removeprefix("//")
 
 
 def token_login(config: NodeConfig, listener: str) -> tuple[TokenLogin, str]:
@@ -52,8 +28,8 @@ def token_login(config: NodeConfig, listener: str) -> tuple[TokenLogin, str]:
     Raises ConfigError.
     """
     _check_handler(config, listener)
-    name = listener_property(listener, _URL, OAUTHBEARER)
-    url = listener_value(config, listener, _URL, OAUTHBEARER)
+    name = listener_property(listener, URL, OAUTHBEARER)
+    url = listener_value(config, listener, URL, OAUTHBEARER)
     if not isinstance(url, str):
         raise ConfigError(
             f"Missing configuration {name}: this node logs in with a token at listener {listener} "
@@ -70,18 +46,18 @@ def token_login(config: NodeConfig, listener: str) -> tuple[TokenLogin, str]:
     except DocumentError as error:
         fault = f"Invalid value {url} for configuration {name}: {error}"
         raise ConfigError(fault, name=name) from None
-    client_id, secret = (_needed(config, listener, each) for each in (_CLIENT_ID, _CLIENT_SECRET))
-    return TokenLogin(url, client_id, secret, _given(config, listener, _SCOPE)), name
+    client_id, secret = (_needed(config, listener, each) for each in (CLIENT_ID, CLIENT_SECRET))
+    return TokenLogin(url, client_id, secret, _given(config, listener, SCOPE)), name
 
 
 def _check_handler(config: NodeConfig, listener: str) -> None:
-    handler = listener_value(config, listener, _HANDLER, OAUTHBEARER)
-    if handler not in _HANDLERS:
-        name = listener_property(listener, _HANDLER, OAUTHBEARER)
+    handler = listener_value(config, listener, HANDLER, OAUTHBEARER)
+    if handler not in HANDLERS:
+        name = listener_property(listener, HANDLER, OAUTHBEARER)
         given = "Missing" if handler is None else f"Invalid value {handler} for"
         raise ConfigError(
             f"{given} configuration {name}: without it Kafka's nodes log in with tokens that have "
-            f"no signature, and barnabas refuses these; set it to {_HANDLERS[0]}",
+            f"no signature, and barnabas refuses these; set it to {HANDLERS[0]}",
             name=name,
         )
 
@@ -102,4 +78,4 @@ def _given(config: NodeConfig, listener: str, name: str) -> str | None:
     value = listener_value(config, listener, name, OAUTHBEARER)
     if value is not None:
         return str(value)
-    return login_module(config, listener, OAUTHBEARER).options.get(_OPTIONS[name])
+    return login_module(config, listener, OAUTHBEARER).options.get(OPTIONS[name])

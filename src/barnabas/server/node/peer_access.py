@@ -24,8 +24,8 @@ from barnabas.security.sasl.node_credentials import (
 from barnabas.server.node_failures import StartupError
 
 if TYPE_CHECKING:
+    from barnabas.client.issued_tokens import IssuedTokens
     from barnabas.cluster.metadata.image import MetadataImage
-    from barnabas.server.node.issued_tokens import IssuedTokens
     from barnabas.server.transport.outgoing_tls import OutgoingTls
     from barnabas.server.transport.tls_listener import TlsListener
 
@@ -57,7 +57,7 @@ class PeerAccess:
         if self.protocol.startswith("SASL_"):
             self.credentials = node_credentials(self._config, self._listener, self._mechanism_name)
             if self.credentials.login is not None:
-                from barnabas.server.node.issued_tokens import IssuedTokens
+                from barnabas.client.issued_tokens import IssuedTokens
 
                 self._tokens = IssuedTokens(self.credentials.login)
         if self.protocol.endswith("SSL"):

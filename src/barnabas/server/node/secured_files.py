@@ -12,11 +12,11 @@ from typing import Final
 import attrs
 
 from barnabas.config import ConfigError, properties_file
+from barnabas.key_stores.stores import first_certificate
 from barnabas.private_files import PUBLIC_MODE, replace_file
 from barnabas.security.certificate_authority import CertificateAuthority, has_names
 from barnabas.security.certificates import read_certificate
 from barnabas.security.jaas import JaasError, parse_jaas
-from barnabas.security.stores import first_certificate
 from barnabas.server.node.initial_users import MECHANISM
 
 _AUTHORITY_LIFETIME: Final = timedelta(days=3650)

@@ -3,11 +3,8 @@
 The rules, and their texts, are those of Kafka's `DefaultSslEngineFactory`.
 """
 
-import os
 import ssl
-import tempfile
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,9 +12,7 @@ import attrs
 
 from barnabas.config import ConfigError, NodeConfig
 from barnabas.config.listener_values import listener_property, listener_value
-from barnabas.security.certificates import Certificate, read_certificate
-from barnabas.security.principal_mapping import PrincipalMapping
-from barnabas.security.stores import (
+from barnabas.key_stores.stores import (
     KeyMaterial,
     first_certificate,
     key_of_pem,
@@ -25,6 +20,9 @@ from barnabas.security.stores import (
     trust_of_pem,
     trust_of_store,
 )
+from barnabas.private_files import memory_file
+from barnabas.security.certificates import Certificate, read_certificate
+from barnabas.security.principal_mapping import PrincipalMapping
 
 RELOADED: Final = (
     "ssl.keystore.type",
@@ -315,23 +313,6 @@ def _reason(error: Exception) -> str:
 
 def _load_key(context: ssl.SSLContext, material: KeyMaterial) -> None:
     """Load a key and its chain, without a decrypted key on a disk."""
-    with _file(f"{material.key}\n{material.chain}".encode()) as path:
+    with memory_file(f"{material.key}\n{material.chain}".encode()) as path:
         # With a password, even an empty one, OpenSSL does not ask for it at the terminal.
         context.load_cert_chain(path, password=material.password or "")
-
-
-@contextmanager
-def _file(data: bytes) -> Generator[str, None, None]:
-    """Yield the path of a file in memory: `ssl` reads keys from files only."""
-    if hasattr(os, "memfd_create"):
-        fd = os.memfd_create("barnabas", os.MFD_CLOEXEC)
-        try:
-            os.write(fd, data)
-            yield f"/proc/self/fd/{fd}"
-        finally:
-            os.close(fd)
-    else:
-        with tempfile.NamedTemporaryFile() as file:
-            file.write(data)
-            file.flush()
-            yield file.name

@@ -14,8 +14,10 @@ from confluent_kafka import (
     TopicPartition,
 )
 
+from barnabas.client.failures import AuthenticationError
 from barnabas.pipeline.delivery.plan import offset_metadata
 from barnabas.pipeline.delivery.plan.job_plan import JobFailure
+from barnabas.pipeline.delivery.plan.librdkafka_tokens import check_tokens
 from barnabas.pipeline.delivery.plan.start_positions import PartitionState
 from barnabas.pipeline.delivery.plan.task_failures import JobStartError, refused
 from barnabas.pipeline.delivery.writing.record_producer import QUIET
@@ -77,9 +79,16 @@ def _result(future: Any) -> Any:
 
 
 class ClusterState:
-    """Reads from the cluster; every call blocks and raises KafkaException when it fails."""
+    """Reads from the cluster; every call blocks and raises KafkaException when it fails.
+
+    So does the construction, when there is no token for the clients.
+    """
 
     def __init__(self, properties: Mapping[str, Any]) -> None:
+        try:
+            check_tokens(properties)
+        except AuthenticationError as error:
+            raise KafkaException(KafkaError(KafkaError._AUTHENTICATION, str(error))) from None
         self._properties = properties
         self._client: Any = _admin.AdminClient({**properties, "logger": QUIET})
 

@@ -6,6 +6,7 @@ of offsets, client properties, failures. What may not: Spark, Kafka clients, Arr
     job_plan           a job to run, its progress, its failure
     worker_plan        the part of a plan that travels to the tasks; task_plans makes it
     kafka_properties   client properties for librdkafka and for Spark
+    librdkafka_tokens  tokens of OAUTHBEARER for librdkafka
     start_positions    the first offset of each partition
     offset_ranges      the offsets of one batch
     offset_metadata    the text beside a committed offset

@@ -1,15 +1,18 @@
 """Client properties for librdkafka and for Spark's Java consumer, from the names of either.
 
-A job's properties may be written for Java (`sasl.jaas.config`, `ssl.truststore.location` with PEM)
-or for librdkafka (`sasl.username`, `ssl.ca.location`). Stores in JKS or PKCS12 are refused, because
-librdkafka reads PEM only. The driver converts; tasks get the result.
+A job's properties may be written for Java (`sasl.jaas.config`, `ssl.truststore.location`) or for
+librdkafka (`sasl.username`, `ssl.ca.location`). Stores in JKS or PKCS12 stay files for Java and
+become PEM for librdkafka. The driver converts; tasks get the result.
 """
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 from barnabas.client.client_config import ClientConfig, SaslSettings, TlsSettings
+from barnabas.client.client_stores import JavaStore
+from barnabas.client.core.token_login import HANDLER, HANDLERS, LOGIN_MODULE, URL, TokenLogin
 from barnabas.config import ConfigError
+from barnabas.pipeline.delivery.plan.librdkafka_tokens import token_settings
 from barnabas.pipeline.delivery.plan.worker_plan import POLL_RECORDS_MAX, TRANSACTION_TIMEOUT_MS
 
 # Security has different names in the two clients, so it is converted through ClientConfig.
@@ -63,10 +66,13 @@ _LOGIN_MODULES: Final = {
 }
 
 
-def for_librdkafka(properties: Mapping[str, str]) -> dict[str, str]:
-    """Return the properties under librdkafka's names. Raises ConfigError."""
+def for_librdkafka(properties: Mapping[str, str]) -> dict[str, Any]:
+    """Return the properties under librdkafka's names: texts, or a callback for a token.
+
+    Raises ConfigError.
+    """
     config = ClientConfig.from_properties(properties)
-    found = (
+    found: dict[str, Any] = (
         _STABLE_BROKERS
         | _EARLY_CONNECTION
         | {
@@ -131,9 +137,11 @@ def _protocol(config: ClientConfig) -> dict[str, str]:
     return {"security.protocol": name}
 
 
-def _rdkafka_sasl(sasl: SaslSettings | None) -> dict[str, str]:
+def _rdkafka_sasl(sasl: SaslSettings | None) -> dict[str, Any]:
     if sasl is None:
         return {}
+    if sasl.login is not None:
+        return token_settings(sasl.login)
     if sasl.is_token:
         raise ConfigError(
             "sasl.jaas.config has tokenauth=true: librdkafka cannot authenticate with a delegation "
@@ -149,6 +157,8 @@ def _rdkafka_sasl(sasl: SaslSettings | None) -> dict[str, str]:
 def _java_sasl(sasl: SaslSettings | None) -> dict[str, str]:
     if sasl is None:
         return {}
+    if sasl.login is not None:
+        return {"sasl.mechanism": sasl.mechanism, **_java_tokens(sasl.login)}
     module = _LOGIN_MODULES[sasl.mechanism]
     options = f"username={_quoted(sasl.username)} password={_quoted(sasl.password)}"
     if sasl.is_token:
@@ -156,6 +166,21 @@ def _java_sasl(sasl: SaslSettings | None) -> dict[str, str]:
     return {
         "sasl.mechanism": sasl.mechanism,
         "sasl.jaas.config": f"{module} required {options};",
+    }
+
+
+def _java_tokens(login: TokenLogin) -> dict[str, str]:
+    """Return what clients from Kafka 3.4 to 4.3 have: credentials in the login module."""
+    options = {
+        "clientId": login.client_id or None,
+        "clientSecret": login.client_secret or None,
+        "scope": login.scope,
+    }
+    texts = [f" {name}={_quoted(text)}" for name, text in options.items() if text is not None]
+    return {
+        "sasl.jaas.config": f"{LOGIN_MODULE} required{''.join(texts)};",
+        HANDLER: HANDLERS[0],
+        URL: login.url,
     }
 
 
@@ -167,6 +192,7 @@ def _quoted(text: str) -> str:
 def _rdkafka_tls(tls: TlsSettings | None) -> dict[str, str]:
     if tls is None:
         return {}
+    tls = tls.opened()
     found = {
         "ssl.ca.location": tls.ca_file,
         "ssl.ca.pem": tls.ca_text,
@@ -184,6 +210,7 @@ def _rdkafka_tls(tls: TlsSettings | None) -> dict[str, str]:
 def _java_tls(tls: TlsSettings | None) -> dict[str, str]:
     if tls is None:
         return {}
+    tls.opened()  # a store that cannot be read is refused here, and not by Java in a task
     found = {
         "ssl.truststore.location": tls.ca_file,
         "ssl.truststore.certificates": tls.ca_text,
@@ -198,4 +225,16 @@ def _java_tls(tls: TlsSettings | None) -> dict[str, str]:
     elif tls.key_file:
         found["ssl.keystore.type"] = "PEM"
         found["ssl.keystore.location"] = tls.key_file
+    found |= _java_store(tls.trust_store) | _java_store(tls.key_store)
     return {name: value for name, value in found.items() if value is not None}
+
+
+def _java_store(store: JavaStore | None) -> dict[str, str | None]:
+    if store is None:
+        return {}
+    start = f"ssl.{store.side}"
+    return {
+        f"{start}.location": store.location,
+        f"{start}.type": store.kind,
+        f"{start}.password": store.password,
+    }

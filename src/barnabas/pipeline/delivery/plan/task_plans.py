@@ -1,6 +1,7 @@
 """From a job's plan to the plan of its tasks, with client properties under librdkafka's names."""
 
 from collections.abc import Mapping
+from typing import Any
 
 from barnabas.pipeline.delivery.plan import kafka_properties
 from barnabas.pipeline.delivery.plan.job_plan import JobPlan
@@ -25,7 +26,7 @@ def task_plan(
 ) -> TaskPlan:
     """Return the plan of a job's tasks. Raises ConfigError."""
     client = {**plan.client_properties, "bootstrap.servers": plan.bootstrap}
-    producer: dict[str, str | int | bool] = {
+    producer: dict[str, Any] = {
         # Java's clients choose the partition of a key by this function.
         "partitioner": "murmur2_random",
         "delivery.report.only.error": True,

@@ -1,7 +1,10 @@
-"""The values of a job that its tasks use: strings and numbers, which Spark pickles."""
+"""The values of a job that its tasks use, which Spark pickles: strings and numbers.
+
+The callback for a token in a file is a value, too (`librdkafka_tokens`).
+"""
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 import attrs
 
@@ -19,8 +22,8 @@ class TaskPlan:
     kind: str
     group_id: str
     transactional_id: str
-    producer: Mapping[str, str | int | bool] = attrs.field(repr=False)
-    consumer: Mapping[str, str | int | bool] = attrs.field(repr=False)
+    producer: Mapping[str, Any] = attrs.field(repr=False)
+    consumer: Mapping[str, Any] = attrs.field(repr=False)
     properties: Mapping[str, str] = attrs.field(repr=False)
     target_topic: str | None = None
     connector_class: str = ""

@@ -11,7 +11,7 @@ from typing import Final
 
 import attrs
 
-from barnabas.security.der import SEQUENCE, elements, only
+from barnabas.key_stores.der import SEQUENCE, elements, only
 
 MAGIC: Final = bytes.fromhex("feedfeed")
 JCEKS_MAGIC: Final = bytes.fromhex("cececece")
@@ -32,7 +32,7 @@ class JavaKeyStore:
     """The contents of a store, in the order of its entries."""
 
     keys: list[tuple[bytes, list[bytes]]]
-    """Private keys as PKCS#8 and their certificate chains, all in DER."""
+    """Private keys, for `recover_key`, and their certificate chains in DER."""
     trusted: list[bytes]
     """Trusted certificates in DER."""
 
@@ -62,7 +62,7 @@ class _Reader:
         return self.take(self.number())
 
 
-def read_java_keystore(data: bytes, password: str | None, key_password: str | None) -> JavaKeyStore:
+def read_java_keystore(data: bytes, password: str | None) -> JavaKeyStore:
     """Return the contents of a JKS store; without a password, its integrity is not checked.
 
     Raises WrongPasswordError, and ValueError when the data is malformed.
@@ -78,13 +78,11 @@ def read_java_keystore(data: bytes, password: str | None, key_password: str | No
         raise ValueError("the data is not a JKS store")
     store = JavaKeyStore([], [])
     for _ in range(count):
-        _read_entry(reader, version, store, key_password if key_password else password)
+        _read_entry(reader, version, store)
     return store
 
 
-def _read_entry(
-    reader: _Reader, version: int, store: JavaKeyStore, key_password: str | None
-) -> None:
+def _read_entry(reader: _Reader, version: int, store: JavaKeyStore) -> None:
     kind = reader.number()
     reader.text()  # the alias
     reader.take(8)  # the time of its creation
@@ -93,13 +91,13 @@ def _read_entry(
     elif kind == _KEY:
         protected = reader.take(reader.number())
         chain = [reader.certificate(version) for _ in range(reader.number())]
-        store.keys.append((_recover(protected, key_password or ""), chain))
+        store.keys.append((protected, chain))
     else:
         raise ValueError(f"an entry of a JKS store has the unknown type {kind}")
 
 
-def _recover(protected: bytes, password: str) -> bytes:
-    """Return a private key in PKCS#8. Raises WrongPasswordError."""
+def recover_key(protected: bytes, password: str) -> bytes:
+    """Return a private key in PKCS#8. Raises WrongPasswordError, and ValueError."""
     _, encrypted = elements(only(protected, SEQUENCE))
     data, secret = encrypted.contents, _secret(password)
     digest = data[:_DIGEST_BYTES]

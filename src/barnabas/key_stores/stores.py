@@ -10,11 +10,12 @@ from typing import Final
 
 import attrs
 
-from barnabas.security.java_keystore import (
+from barnabas.key_stores.java_keystore import (
     JCEKS_MAGIC,
     MAGIC,
     WrongPasswordError,
     read_java_keystore,
+    recover_key,
 )
 
 _BLOCK: Final = re.compile(r"-----BEGIN ([A-Z0-9 ]+)-----\s.*?-----END \1-----", re.DOTALL)
@@ -61,10 +62,11 @@ def key_of_store(data: bytes, password: str | None, key_password: str | None) ->
     Raises WrongPasswordError, and ValueError when the store cannot be used.
     """
     if data.startswith(MAGIC):
-        keys = read_java_keystore(data, password, key_password).keys
+        keys = read_java_keystore(data, password).keys
         if not keys:
             raise ValueError("it has no private key")
-        key, chain = keys[0]
+        protected, chain = keys[0]
+        key = recover_key(protected, key_password or password or "")
         return KeyMaterial(
             _pem("PRIVATE KEY", key), "".join(_pem("CERTIFICATE", each) for each in chain)
         )
@@ -88,9 +90,7 @@ def trust_of_store(data: bytes, password: str | None) -> str:
     Raises WrongPasswordError, and ValueError when the store cannot be used.
     """
     if data.startswith(MAGIC):
-        found = [
-            _pem("CERTIFICATE", each) for each in read_java_keystore(data, password, None).trusted
-        ]
+        found = [_pem("CERTIFICATE", each) for each in read_java_keystore(data, password).trusted]
     else:
         _, found = _read_pkcs12(data, password)
     if not found:

@@ -1,21 +1,34 @@
-"""The tokens with which a node logs in at others by OAUTHBEARER: from its issuer, or from a file.
+"""The tokens with which a client or a node logs in by OAUTHBEARER: from an issuer, or from a file.
 
 The issuer gives them for client credentials (RFC 6749, 4.4). A token is used until most of its life
 is over, as in Kafka (`sasl.login.refresh.window.factor`); a file is read for each login.
 """
 
 import base64
+import functools
 import json
 import threading
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+import attrs
+
+from barnabas.client.core.token_login import URL, TokenLogin
 from barnabas.client.failures import AuthenticationError
 from barnabas.json_documents import DocumentError, post_form
-from barnabas.security.sasl.token_logins import TokenLogin
 
 _USED_SHARE: Final = 0.8
+_LOGINS_MAX: Final = 100
+
+
+@attrs.frozen
+class IssuedToken:
+    """A token, and its end in seconds since 1970; 0 when it is unknown."""
+
+    text: str = attrs.field(repr=False)
+    ends_at_s: float
 
 
 class IssuedTokens:
@@ -24,10 +37,14 @@ class IssuedTokens:
     def __init__(self, login: TokenLogin) -> None:
         self._login = login
         self._lock = threading.Lock()
-        self._token = ""
+        self._token = IssuedToken("", 0.0)
         self._used_until_s = 0.0
 
     def token(self) -> str:
+        """Return a token that is valid now. Raises AuthenticationError when there is none."""
+        return self.current().text
+
+    def current(self) -> IssuedToken:
         """Return a token that is valid now. Raises AuthenticationError when there is none."""
         if self._login.file is not None:
             return self._from_file(self._login.file)
@@ -36,11 +53,14 @@ class IssuedTokens:
                 self._fetch()
             return self._token
 
-    def _from_file(self, file: str) -> str:
+    def _from_file(self, file: str) -> IssuedToken:
         try:
-            return Path(file).read_text().strip()
+            text = Path(file).read_text().strip()
         except (OSError, UnicodeDecodeError) as error:
-            raise AuthenticationError(f"cannot read the token in {file}: {error}") from None
+            raise AuthenticationError(
+                f"cannot read the token in {file}: {error}; set {URL} to a file that has a token"
+            ) from None
+        return IssuedToken(text, _ends_at_s(text))
 
     def _fetch(self) -> None:
         login = self._login
@@ -50,13 +70,32 @@ class IssuedTokens:
         try:
             answer = post_form(login.url, form, login.client_id, login.client_secret)
         except DocumentError as error:
-            raise AuthenticationError(f"no token from {login.url}: {error}") from None
+            raise self._failure(str(error)) from None
         token = answer.get("access_token")
         if not isinstance(token, str) or not token:
-            raise AuthenticationError(f"no token from {login.url}: its answer lacks access_token")
+            raise self._failure("its answer lacks access_token")
         now_s = time.time()
-        self._used_until_s = now_s + max(_ends_at_s(token) - now_s, 0.0) * _USED_SHARE
-        self._token = token
+        self._token = IssuedToken(token, _ends_at_s(token) or _lifetime_s(answer, now_s))
+        self._used_until_s = now_s + max(self._token.ends_at_s - now_s, 0.0) * _USED_SHARE
+
+    def _failure(self, reason: str) -> AuthenticationError:
+        login = self._login
+        return AuthenticationError(
+            f"no token from {login.url}: {reason}; check {URL}, and the client id "
+            f"{login.client_id} and its secret at the issuer"
+        )
+
+
+@functools.lru_cache(_LOGINS_MAX)
+def issued_tokens(login: TokenLogin) -> IssuedTokens:
+    """Return the tokens of a login, which all clients of this process share."""
+    return IssuedTokens(login)
+
+
+def _lifetime_s(answer: Mapping[str, object], now_s: float) -> float:
+    """Return when a token ends by the issuer's answer; 0 for one that does not say it."""
+    expires_in_s = answer.get("expires_in")
+    return now_s + expires_in_s if isinstance(expires_in_s, int | float) else 0.0
 
 
 def _ends_at_s(token: str) -> float:

@@ -9,16 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from barnabas.security.certificates import read_certificate
-from barnabas.security.distinguished_names import distinguished_name
-from barnabas.security.java_keystore import WrongPasswordError
-from barnabas.security.stores import (
+from barnabas.key_stores.java_keystore import WrongPasswordError
+from barnabas.key_stores.stores import (
     first_certificate,
     key_of_pem,
     key_of_store,
     trust_of_pem,
     trust_of_store,
 )
+from barnabas.security.certificates import read_certificate
+from barnabas.security.distinguished_names import distinguished_name
 
 DATA = Path(__file__).parent / "testdata"
 PASSWORD = "store-secret"
