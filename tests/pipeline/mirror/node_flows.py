@@ -1,6 +1,7 @@
 """A flow without Spark between two nodes, as tests drive it."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Protocol
 
 import attrs
 import trio
@@ -13,9 +14,17 @@ from barnabas.pipeline.mirror.flow_driver import FlowDriver, FlowTopics
 from barnabas.pipeline.mirror.flow_values import CopyFigures
 from barnabas.pipeline.mirror.range_copies import RangeCopier
 from barnabas.pipeline.mirror.range_planning import ranges_to_copy
-from barnabas.testing import Node
 
 TOPIC = "numbers"
+
+
+class Served(Protocol):
+    """A node or a cluster."""
+
+    @property
+    def bootstrap(self) -> str:
+        """The value of `bootstrap.servers`."""
+        ...
 
 
 @attrs.frozen
@@ -50,7 +59,10 @@ class Flow:
 
 
 def with_flow(
-    nodes: tuple[Node, Node], test: Callable[[Flow], Awaitable[None]], offsets: str
+    nodes: tuple[Served, Served],
+    test: Callable[[Flow], Awaitable[None]],
+    offsets: str,
+    properties: Mapping[str, str] | None = None,
 ) -> None:
     source, target = nodes
     settings = flow_settings(
@@ -59,6 +71,7 @@ def with_flow(
             "offsets": offsets,
             "source.bootstrap.servers": source.bootstrap,
             "target.bootstrap.servers": target.bootstrap,
+            **(properties or {}),
         },
         {},
     )

@@ -137,7 +137,7 @@ class RangeCopier:
         end = await list_offset(self._target, *wanted.where, LATEST)
         start = max(wanted.start, end)
         epoch = wanted.leader_epoch
-        if start > wanted.start or epoch == NO_EPOCH:
+        if start == end and (start > wanted.start or epoch == NO_EPOCH):
             epoch = await self._committed_epoch(wanted)
         skipped = start - wanted.start
         figures = CopyFigures(*wanted.where, start, skipped=skipped, leader_epoch=epoch)
@@ -160,7 +160,7 @@ class RangeCopier:
         return figures
 
     async def _committed_epoch(self, wanted: FlowRange) -> int:
-        """Return the source's leader epoch of the last batch of a mirror, as far as it is known."""
+        """Return the source's leader epoch of the last batch of a mirror, if it is known."""
         try:
             found = await GroupOffsets(self._target).entries(self._plan.group_id, wanted.where)
         except GroupOffsetsError as error:
