@@ -34,6 +34,7 @@
 #   make streams-parity   topologies of Kafka Streams beside ours (EXAMPLES=2000 SEED=n)
 #   make soak-jdbc   kills of a JDBC sink (ARGS="--cycles 20 --database mariadb")
 #   make soak-lake        kills of a job that writes files at its commits (ARGS="--kills 20")
+#   make soak-mirror      kills of a flow: worker, JVM, source, target (KILLS=20 ARGS="--target kafka")
 #   make compat-growth    runners and flows on a local cluster, spark-submit, apps of a new version, and, for
 #                 root, a cluster whose hosts share only an object store
 #   make compat-delta     a Delta table written by SparkSink, with Delta's libraries from Maven
@@ -71,6 +72,7 @@ FETCH := sh -c 'for pause in 5 20; do "$$@" && exit; \
 ARGS ?=
 CYCLES ?= 200
 SECONDS ?= 60
+KILLS ?= 20
 # A soak ends after CYCLES, unless SECONDS is given.
 SOAK_SECONDS := $(if $(filter-out file,$(origin SECONDS)),--seconds $(SECONDS))
 SEEDS ?= 10000
@@ -86,7 +88,7 @@ COMPAT_WORKERS ?= 4
   bench-pipeline bench-security bench-state bench-scale docs fuzz soak sim \
   sim-mistakes sim-coverage \
   registry-soak bench-registry connect-oracle streams-parity ladder ladder-short ladder-secured ladder-partitions bench-nodes \
-  ladder-mistakes soak-cluster soak-jdbc soak-lake compat-delta compat-iceberg compat-growth \
+  ladder-mistakes soak-cluster soak-jdbc soak-lake soak-mirror compat-delta compat-iceberg compat-growth \
   soak-pipelines clean
 
 run: $(RUNTIME)
@@ -198,11 +200,15 @@ soak-jdbc: $(DEV) $(SPARK)
 soak-lake: $(DEV) $(SPARK)
 	$(BIN)/python -m compat_tests.pipeline.lake_kills $(ARGS)
 
+soak-mirror: $(DEV) $(SPARK) $(JARS)
+	$(BIN)/python -m compat_tests.pipeline.mirror_kills --kills $(KILLS) $(ARGS)
+
 compat-growth: $(DEV) $(SPARK) $(MOTO)
 	BARNABAS_GROWTH=1 $(BIN)/python -m pytest compat_tests/pipeline/test_growth.py \
 	  compat_tests/pipeline/test_spark_cluster.py \
 	  compat_tests/pipeline/test_separate_cluster.py \
-	  compat_tests/pipeline/test_mirror.py::test_flow_runs_on_a_cluster_of_spark_without_packages $(ARGS)
+	  compat_tests/pipeline/test_mirror.py::test_flow_runs_on_a_cluster_of_spark_without_packages \
+	  compat_tests/pipeline/test_mirror_kills.py $(ARGS)
 
 compat-delta: $(DEV) $(SPARK)
 	BARNABAS_DELTA=1 $(BIN)/python -m pytest compat_tests/pipeline/test_delta_tables.py $(ARGS)

@@ -47,6 +47,8 @@ def reached(point: str) -> str | None:
         with contextlib.suppress(ProcessLookupError):
             os.kill(int(os.environ["BARNABAS_DRIVER"]), signal.SIGKILL)
         os.kill(jvm, signal.SIGKILL)
+    if action == "kill-jvm":
+        os.kill(_parent(_parent(os.getpid())), signal.SIGKILL)
     if action == "kill-executor":
         executor = _parent(_parent(os.getpid()))
         for process in (_parent(executor), executor):  # Spark's worker would start another

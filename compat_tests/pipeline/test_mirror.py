@@ -13,12 +13,13 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic
 
 from barnabas.pipeline.delivery.plan.job_plan import JobKind, JobPlan
+from barnabas.pipeline.delivery.plan.task_failures import JobStartError
 from compat_tests import jars
 from compat_tests import spark as setup
 from compat_tests.pipeline.conftest import WAIT_S, eventually
 from compat_tests.pipeline.spark_cluster import SparkCluster
 from compat_tests.pipeline.test_spark_cluster import EXECUTORS
-from compat_tests.servers import KINDS, BarnabasProcess, ServerProcess
+from compat_tests.servers import KINDS, ServerProcess
 
 pytestmark = [setup.needed, pytest.mark.timeout(300)]
 
@@ -44,8 +45,8 @@ def source(request: pytest.FixtureRequest) -> Iterator[ServerProcess]:
 
 
 @pytest.fixture(scope="module")
-def target() -> Iterator[ServerProcess]:
-    process = BarnabasProcess()
+def target(request: pytest.FixtureRequest) -> Iterator[ServerProcess]:
+    process = KINDS[getattr(request, "param", "barnabas")]()
     try:
         process.start()
         yield process
@@ -228,6 +229,23 @@ def test_committed_records_are_equal_at_a_target_that_assigns_offsets(
     assert sum(map(len, expected)) == 240
     expected = contents(source, compacted, 1)
     eventually(lambda: contents(target, compacted, 1) == expected, job)
+
+
+@pytest.mark.skipif(jars.missing() is not None, reason=str(jars.missing()))
+@pytest.mark.parametrize("source", ["barnabas"], indirect=True)
+@pytest.mark.parametrize("target", ["kafka"], indirect=True)
+def test_committed_records_are_equal_at_apache_kafka(source, target, start, unique) -> None:
+    """A flow with identical offsets is refused there, with the alternative."""
+    topic = unique("leaving")
+    create(source, topic, 2)
+    fill(source, topic, 60, 2)
+    with pytest.raises(JobStartError) as refused:
+        start(unique("flow"), topic)
+    assert "set offsets=assigned, or choose barnabas" in refused.value.failure.message
+    job = start(unique("flow"), topic, offsets="assigned")
+    expected = contents(source, topic, 2)
+    eventually(lambda: has_data(target, topic), job)
+    eventually(lambda: contents(target, topic, 2) == expected, job)
 
 
 def test_offsets_groups_and_properties_are_equal_at_a_mirror(source, target, start, unique) -> None:

@@ -63,3 +63,31 @@ def test_the_mirrors_of_a_flow_are_promoted(barnabas: Barnabas, target: str) -> 
     assert f"topic left is not a mirror of flow eu-to-us at {target}" in found.err
     assert barnabas(*promote).out == "promoted topic right\n"
     assert "no topic is a mirror of flow eu-to-us" in barnabas(*promote).err
+
+
+def test_the_reverse_of_a_promoted_flow_is_shown_and_nothing_is_started(
+    barnabas: Barnabas, bootstrap: str, topic: str, target: str
+) -> None:
+    config = "barnabas.mirror.source=there"
+    create = ("topic", "create", topic, "--partitions", "3", "--bootstrap", target)
+    created = barnabas(*create, "--set", config)
+    assert created.code == 0, created.err
+    reverse = ("mirror", "reverse", "there", "--from", bootstrap, "--to", target, *RUNNER)
+    assert "run barnabas mirror promote there first" in barnabas(*reverse).err
+    assert barnabas("mirror", "promote", "there", "--to", target, "--yes").code == 0
+    found = barnabas(*reverse)
+    assert found.code == 0, found.err
+    lines = found.out.splitlines()
+    assert lines[0].split() == ["TOPIC", "PARTITION", "CONTINUES", "AT"]
+    assert lines[1].split() == [topic, "0", "0"]
+    assert lines[-2] == f"flow there-reverse copies from {target} to {bootstrap}"
+    assert lines[-1] == (
+        "nothing was started: repeat the command with --yes to start flow there-reverse"
+    )
+
+
+def test_a_single_topic_of_a_runners_flow_is_not_promoted(barnabas: Barnabas) -> None:
+    promote = ("mirror", "promote", "there", "--to", "127.0.0.1:9", "--topic", "t", *RUNNER)
+    found = barnabas(*promote)
+    assert found.code == 2
+    assert "--topic and --runner exclude each other" in found.err

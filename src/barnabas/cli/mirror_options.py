@@ -15,7 +15,9 @@ from barnabas.config import ConfigError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_FILE = click.Path(dir_okay=False, path_type=Path)
+FILE = click.Path(dir_okay=False, path_type=Path)
+
+flow_argument = click.argument("flow", metavar="FLOW")
 
 _OPTIONS = (
     click.option(
@@ -49,12 +51,12 @@ _OPTIONS = (
     ),
     click.option(
         "--source-config",
-        type=_FILE,
+        type=FILE,
         help="Properties of the clients of the source, such as security.protocol.",
     ),
     click.option(
         "--target-config",
-        type=_FILE,
+        type=FILE,
         help="Properties of the clients of the target.",
     ),
     click.option(
@@ -86,8 +88,8 @@ class GivenFlow:
             "connector.class": "barnabas.MirrorConnector",
             "topics.regex": self.pattern,
             "offsets": self.offsets,
-            **_prefixed("source.", self.source_config),
-            **_prefixed("target.", self.target_config),
+            **prefixed("source.", self.source_config),
+            **prefixed("target.", self.target_config),
             "source.bootstrap.servers": self.source,
             "target.bootstrap.servers": self.target,
             **pairs(self.set_pairs, "--set"),
@@ -110,7 +112,8 @@ def flow_options(command: Callable[..., int]) -> Callable[..., int]:
     return found
 
 
-def _prefixed(prefix: str, file: Path | None) -> dict[str, str]:
+def prefixed(prefix: str, file: Path | None) -> dict[str, str]:
+    """Return the properties of a file with a prefix; none without a file. Raises CliError."""
     if file is None:
         return {}
     from barnabas.config import properties_file

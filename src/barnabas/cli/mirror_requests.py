@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from barnabas.pipeline.mirror.flow_preview import TopicPreview
+    from barnabas.pipeline.mirror.flow_reversal import Reversal
 
 T = TypeVar("T")
 
@@ -64,6 +65,46 @@ def promoted(flow: str, target: str, topics: Sequence[str], file: str | None) ->
     except ConfigError as error:
         raise CliError(error.message) from None
     return run_requests(ask)
+
+
+def reversal_plan(flow: str, config: Mapping[str, str]) -> Reversal:
+    """Return how a flow is reversed; `config` is that of the reverse flow. Raises CliError."""
+    from barnabas.client import open_client
+    from barnabas.pipeline.definitions.config_types import ConfigValueError
+    from barnabas.pipeline.mirror.flow_connector import flow_settings
+    from barnabas.pipeline.mirror.flow_reversal import reversal
+    from barnabas.pipeline.mirror.topic_following import FlowRefusedError
+
+    async def ask() -> Reversal:
+        async with open_client(settings.target) as old, open_client(settings.source) as promoted:
+            return await reversal(flow, old, promoted)
+
+    try:
+        settings = flow_settings(config, {})
+        return run_requests(ask)
+    except (ConfigValueError, FlowRefusedError) as error:
+        raise CliError(str(error)) from None
+
+
+def prepared_reversal(plan: Reversal, config: Mapping[str, str]) -> None:
+    """Make the old source the target of the reverse flow. Raises CliError."""
+    from barnabas.client import open_client
+    from barnabas.pipeline.mirror.flow_connector import flow_settings
+    from barnabas.pipeline.mirror.flow_reversal import prepare
+    from barnabas.pipeline.mirror.topic_following import FlowRefusedError
+
+    settings = flow_settings(config, {})
+
+    async def ask() -> None:
+        async with open_client(settings.target) as old, open_client(settings.source) as promoted:
+            await promoted.refresh_metadata()
+            is_identical = settings.is_identical
+            await prepare(plan, settings.flow, old, promoted, is_identical=is_identical)
+
+    try:
+        run_requests(ask)
+    except FlowRefusedError as error:
+        raise CliError(str(error)) from None
 
 
 def run_requests(ask: Callable[[], Awaitable[T]]) -> T:

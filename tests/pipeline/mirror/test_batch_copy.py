@@ -239,6 +239,24 @@ def test_identical_copies_are_the_source_byte_for_byte(log, cuts, stops) -> None
     assert mirror.batches == log.batches
 
 
+def test_the_batches_of_a_leader_epoch_are_sent_together() -> None:
+    """The epoch is unknown after a gap, in which leaders may have changed."""
+    log, data = SimulatedLog(), bytearray()
+    for number, epoch in enumerate((5, 5, 7, 7)):
+        log.write(None, 2, Codec.NONE, append_time=False)
+        batch = bytearray(log.batches[-1])
+        assign_offset(batch, 0, 2 * number, epoch)
+        data += batch
+    copy = IdenticalCopy(0, 12, 5)
+    found = [(each.start, each.leader_epoch, each.batches) for each in copy.take(bytes(data), [])]
+    assert found == [(0, 5, 2), (4, 7, 2)]
+    assert (copy.position, copy.leader_epoch) == (8, 7)
+    copy.no_data_before(8)
+    assert (copy.position, copy.leader_epoch) == (8, 7)
+    copy.no_data_before(20)
+    assert (copy.position, copy.leader_epoch) == (12, -1)
+
+
 def test_a_batch_that_begins_before_the_range_is_copied_from_its_position_on() -> None:
     log = SimulatedLog()
     log.write(None, 4, Codec.LZ4, append_time=False)

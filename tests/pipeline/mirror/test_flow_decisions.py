@@ -4,6 +4,7 @@ import attrs
 import pytest
 
 from barnabas.pipeline.definitions.config_types import ConfigValueError
+from barnabas.pipeline.delivery.driver.group_offsets import GroupEntry
 from barnabas.pipeline.delivery.plan.job_plan import OnTrim
 from barnabas.pipeline.delivery.plan.offset_metadata import OffsetMetadata
 from barnabas.pipeline.mirror.flow_connector import flow_settings
@@ -88,9 +89,11 @@ def test_a_topic_that_the_flow_must_not_write_is_refused(
     ],
 )
 def test_a_flow_starts_at_its_position(changes, is_identical, position, trimmed) -> None:
-    view = attrs.evolve(FRESH, metadata=TAKEN, **changes)
+    view = attrs.evolve(FRESH, metadata=TAKEN, leader_epoch=4, **changes)
     found = start_of(view, OnTrim.SKIP, is_identical=is_identical)
-    assert found == FlowStart(position, trimmed)
+    # The committed epoch is that of the batch before the position, if the flow continues there.
+    epoch = 4 if position == 60 else -1
+    assert found == FlowStart(position, trimmed, epoch)
 
 
 @pytest.mark.parametrize(
@@ -110,20 +113,26 @@ def test_a_start_that_would_lose_or_repeat_records_is_refused(changes, message) 
 
 
 def test_offsets_of_groups_never_go_backwards_or_beyond_the_copied_records() -> None:
-    source = {("t", 0): (50, "m"), ("t", 1): (7, ""), ("t", 2): (5, ""), ("other", 0): (5, "")}
-    target = {("t", 1): (9, "")}
+    source = {
+        ("t", 0): GroupEntry(50, "m", 3),
+        ("t", 1): GroupEntry(7),
+        ("t", 2): GroupEntry(5),
+        ("other", 0): GroupEntry(5),
+    }
+    target = {("t", 1): GroupEntry(9)}
     ends = {("t", 0): 30, ("t", 1): 30, ("t", 2): 30}
     found = offsets_to_write(source, target, ends)
-    assert found == {("t", 0): (30, "m"), ("t", 2): (5, "")}
+    assert found == {("t", 0): GroupEntry(30, "m"), ("t", 2): GroupEntry(5)}
     assert is_followed("orders", [".*"], ["connect-.*"])
     assert not is_followed("connect-x", [".*"], ["connect-.*"])
 
 
 def test_tasks_share_the_ranges_evenly() -> None:
-    ranges = ranges_to_copy({("t", n): 0 for n in range(4)}, {("t", n): 10 * n for n in range(4)})
+    ends = {("t", n): 10 * n for n in range(4)}
+    ranges = ranges_to_copy({("t", n): 0 for n in range(4)}, ends, {})
     assert ranges == [FlowRange("t", n, 0, 10 * n) for n in (1, 2, 3)]
-    kept = ranges_to_copy({("t", 0): 5}, {("t", 0): 5}, keeps=True)
-    assert kept == [FlowRange("t", 0, 5, 5)]
+    kept = ranges_to_copy({("t", 0): 5}, {("t", 0): 5}, {("t", 0): 2}, keeps=True)
+    assert kept == [FlowRange("t", 0, 5, 5, 2)]
     tasks = divided(ranges, 2)
     assert sorted(sum(each.until for each in task) for task in tasks) == [30, 30]
     assert divided(ranges[:1], 8) == [ranges[:1]]

@@ -1,114 +1,34 @@
 """A flow without Spark between two nodes: topics, starts, trims, groups, promotion."""
 
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 
 import attrs
 import pytest
-import trio
 
-from barnabas.client import KafkaClient, NewRecord, Producer, RecordReader, open_client
-from barnabas.client.admin_calls import EARLIEST, LATEST, create_topic, list_offset
-from barnabas.pipeline.delivery.driver.group_offsets import GroupOffsets
+from barnabas.client import open_client
+from barnabas.client.admin_calls import create_topic
+from barnabas.pipeline.delivery.driver.group_offsets import GroupEntry, GroupOffsets
 from barnabas.pipeline.delivery.plan.job_plan import OnTrim
 from barnabas.pipeline.delivery.plan.task_failures import TaskFailureError
 from barnabas.pipeline.mirror import cluster_queries
 from barnabas.pipeline.mirror.batch_copy import TransactionalCopy
-from barnabas.pipeline.mirror.flow_connector import FlowSettings, flow_settings
-from barnabas.pipeline.mirror.flow_driver import FlowDriver, FlowTopics
+from barnabas.pipeline.mirror.flow_driver import FlowTopics
 from barnabas.pipeline.mirror.flow_preview import mirror_topics, preview, promote
-from barnabas.pipeline.mirror.flow_values import CopyFigures, FlowRange
+from barnabas.pipeline.mirror.flow_values import FlowRange
 from barnabas.pipeline.mirror.range_copies import RangeCopier
-from barnabas.pipeline.mirror.range_planning import ranges_to_copy
 from barnabas.pipeline.mirror.source_fetches import SourceFetches
 from barnabas.pipeline.mirror.target_produces import TargetProduces
 from barnabas.pipeline.mirror.target_transaction import TargetTransaction
 from barnabas.pipeline.mirror.topic_following import FlowRefusedError
 from barnabas.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
 from barnabas.testing import Node
-
-TOPIC = "numbers"
+from tests.pipeline.mirror.node_flows import TOPIC, Flow, numbers, pairs, with_flow, write
 
 
 @pytest.fixture
 def nodes() -> Iterator[tuple[Node, Node]]:
     with Node() as source, Node() as target:
         yield source, target
-
-
-@attrs.frozen
-class Flow:
-    """A driver, and the copies of its ranges in this process."""
-
-    settings: FlowSettings
-    source: KafkaClient
-    target: KafkaClient
-    driver: FlowDriver
-
-    async def turn(self) -> list[CopyFigures]:
-        """Follow, and copy what is new."""
-        driver = self.driver
-        await driver.follow()
-        await driver.follow_log_starts()
-        await driver.follow_groups()
-        await driver.commit_positions(again=False)
-        copier = RangeCopier(
-            driver.task_plan(transaction_timeout_ms=60_000), self.source, self.target
-        )
-        ranges = ranges_to_copy(driver.positions, await driver.ends())
-        done = [await copier.copy(each) for each in ranges]
-        driver.positions |= {each.where: each.position for each in done}
-        return done
-
-    def restarted(self, on_trim: OnTrim = OnTrim.FAIL) -> "Flow":
-        """Return the flow as another process starts it."""
-        driver = FlowDriver(self.settings, FlowTopics((), TOPIC), on_trim, self.source, self.target)
-        return attrs.evolve(self, driver=driver)
-
-
-def with_flow(
-    nodes: tuple[Node, Node], test: Callable[[Flow], Awaitable[None]], offsets: str
-) -> None:
-    source, target = nodes
-    settings = flow_settings(
-        {
-            "name": "flow",
-            "offsets": offsets,
-            "source.bootstrap.servers": source.bootstrap,
-            "target.bootstrap.servers": target.bootstrap,
-        },
-        {},
-    )
-
-    async def main() -> None:
-        with trio.fail_after(60):
-            async with (
-                open_client(settings.source) as source_client,
-                open_client(settings.target) as target_client,
-            ):
-                flow = Flow(settings, source_client, target_client, None)  # pyright: ignore[reportArgumentType]
-                await test(flow.restarted())
-
-    trio.run(main)
-
-
-async def write(client: KafkaClient, first: int, count: int) -> None:
-    """Write numbers, five in a batch."""
-    producer = Producer(client)
-    for number in range(first, first + count, 5):
-        batch = [NewRecord(None, b"%d" % each) for each in range(number, number + 5)]
-        await producer.send(TOPIC, 0, batch)
-
-
-async def numbers(client: KafkaClient) -> list[tuple[int, int]]:
-    """Return offset and number of all records."""
-    start = await list_offset(client, TOPIC, 0, EARLIEST)
-    reader = RecordReader(client, TOPIC, 0, start, read_committed=True)
-    end = await list_offset(client, TOPIC, 0, LATEST)
-    return [(each.offset, int(each.value or b"")) async for each in reader.until(end)]
-
-
-def pairs(first: int, end: int) -> list[tuple[int, int]]:
-    return [(number, number) for number in range(first, end)]
 
 
 @pytest.mark.parametrize("offsets", ["identical", "assigned"])
@@ -190,6 +110,15 @@ def test_offsets_that_retention_deleted_stop_a_flow_or_are_skipped(nodes, offset
         found = [number for _, number in await numbers(flow.target)]
         kept = [] if offsets == "identical" else list(range(10))
         assert found == kept + list(range(20, 30))
+        # The same happens while the flow runs.
+        await write(flow.source, 30, 20)
+        await cluster_queries.delete_records(flow.source, {(TOPIC, 0): 42})
+        [done] = await skipping.turn()
+        assert (done.trimmed, done.position) == (12, 50)
+        await skipping.turn()
+        found = [number for _, number in await numbers(flow.target)]
+        kept = [] if offsets == "identical" else [*range(10), *range(20, 30)]
+        assert found == kept + list(range(42, 50))
 
     with_flow(nodes, test, offsets)
 
@@ -221,9 +150,9 @@ def test_group_offsets_follow_and_never_go_backwards(nodes) -> None:
         await flow.turn()
         source, target = GroupOffsets(flow.source), GroupOffsets(flow.target)
         for committed, expected in ((7, 7), (3, 7), (9, 9)):
-            await source.commit("readers", {(TOPIC, 0): (committed, "noted")})
+            await source.commit("readers", {(TOPIC, 0): GroupEntry(committed, "noted")})
             await flow.driver.follow_groups()
-            assert await target.entries("readers") == {(TOPIC, 0): (expected, "noted")}
+            assert await target.entries("readers") == {(TOPIC, 0): GroupEntry(expected, "noted")}
         positions = await target.committed("mirror-flow")
         await flow.turn()
         assert positions[TOPIC, 0] in (0, 10)

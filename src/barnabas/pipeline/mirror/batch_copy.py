@@ -12,12 +12,14 @@ leader.
 """
 
 import abc
+import itertools
 from collections.abc import Sequence
 from typing import Final
 
 import attrs
 
 from barnabas.client.core.fetched_records import Aborted, AbortedFilter
+from barnabas.pipeline.mirror.flow_values import NO_EPOCH
 from barnabas.protocol.batches.batch_building import build_batch
 from barnabas.protocol.batches.batch_header import (
     BatchHeader,
@@ -42,7 +44,6 @@ from barnabas.protocol.batches.crc import crc32c
 from barnabas.protocol.batches.record_decoding import Record, read_records
 
 _SEQUENCE_COUNT: Final = 1 << 31
-_NO_EPOCH: Final = -1
 
 
 @attrs.frozen
@@ -62,14 +63,23 @@ class CopiedData:
     records: int
     max_timestamp: int
     """The largest timestamp of the last batch, in ms since 1970."""
+    start: int = 0
+    """The source's offset after the batch before."""
+    leader_epoch: int = NO_EPOCH
+    """The source's leader epoch of all the batches."""
 
 
 class RangeCopy(abc.ABC):
     """The copy of the offsets of one partition from `position` to `until`."""
 
-    def __init__(self, position: int, until: int) -> None:
+    def __init__(self, position: int, until: int, leader_epoch: int = NO_EPOCH) -> None:
         self.position = position
         """The offset to fetch next; all before it was returned or left out."""
+        self.leader_epoch = leader_epoch
+        """The source's leader epoch of the batch that ends at the position.
+
+        It is unknown after a gap that compaction has left: leaders may have changed in it.
+        """
         self.until = until
         self._is_stopped = False
 
@@ -98,6 +108,7 @@ class RangeCopy(abc.ABC):
                 break
             copied = self._copied(data, pos, header, is_hidden=is_hidden)
             self.position = header.next_offset
+            self.leader_epoch = max(NO_EPOCH, header.partition_leader_epoch)
             if copied is not None:
                 found.append(copied)
         if data and not has_batch:
@@ -106,7 +117,9 @@ class RangeCopy(abc.ABC):
 
     def no_data_before(self, offset: int) -> None:
         """Note that the source has no batch between the position and an offset."""
-        self.position = max(self.position, min(self.until, offset))
+        end = min(self.until, offset)
+        if end > self.position:
+            self.position, self.leader_epoch = end, NO_EPOCH
 
     def _stop_at(self, header: BatchHeader) -> None:
         """End before a batch that the range does not hold whole."""
@@ -132,14 +145,9 @@ class IdenticalCopy(RangeCopy):
     """
 
     def take(self, data: bytes, aborted: Sequence[Aborted]) -> list[CopiedData]:
-        """Return the batches of a response in one piece: a mirror topic takes several at once."""
-        found = super().take(data, aborted)
-        if len(found) <= 1:
-            return found
-        last = found[-1]
-        joined = b"".join(each.data for each in found)
-        count = sum(each.records for each in found)
-        return [CopiedData(joined, len(found), count, last.max_timestamp)]
+        """Return the batches of each leader epoch in one piece: a mirror topic takes several."""
+        found = itertools.groupby(super().take(data, aborted), lambda each: each.leader_epoch)
+        return [_joined(list(batches)) for _, batches in found]
 
     def _copied(
         self, data: bytes, pos: int, header: BatchHeader, *, is_hidden: bool
@@ -148,14 +156,18 @@ class IdenticalCopy(RangeCopy):
         copy = bytearray(memoryview(data)[pos : pos + header.size])
         skipped = max(0, header.base_offset - self.position)
         LENGTH.pack_into(copy, LEADER_EPOCH_AT, skipped)
-        return CopiedData(copy, 1, header.record_count, header.max_timestamp)
+        epoch = max(NO_EPOCH, header.partition_leader_epoch)
+        records, newest = header.record_count, header.max_timestamp
+        return CopiedData(copy, 1, records, newest, self.position, epoch)
 
 
 class TransactionalCopy(RangeCopy):
     """Batches of a transactional producer, without control batches and aborted data."""
 
-    def __init__(self, position: int, until: int, identity: ProducerIdentity) -> None:
-        super().__init__(position, until)
+    def __init__(
+        self, position: int, until: int, identity: ProducerIdentity, leader_epoch: int = NO_EPOCH
+    ) -> None:
+        super().__init__(position, until, leader_epoch)
         self._identity = identity
         self._sequence = 0
 
@@ -167,7 +179,7 @@ class TransactionalCopy(RangeCopy):
         if self._needs_records(header):
             return self._rebuilt(data, pos, header)
         copy = bytearray(memoryview(data)[pos : pos + header.size])
-        assign_offset(copy, 0, 0, _NO_EPOCH)
+        assign_offset(copy, 0, 0, NO_EPOCH)
         copy[ATTRIBUTES_LOW_AT] |= TRANSACTIONAL
         sequence = self._next_sequence(header.record_count)
         identity = self._identity
@@ -212,6 +224,16 @@ def _check(data: bytes, pos: int, header: BatchHeader) -> None:
         raise CorruptBatch(f"message format {header.magic} is not supported")
     if not crc_matches(data, pos, header):
         raise CorruptBatch(f"the batch at offset {header.base_offset} fails its crc")
+
+
+def _joined(batches: Sequence[CopiedData]) -> CopiedData:
+    if len(batches) == 1:
+        return batches[0]
+    joined = b"".join(each.data for each in batches)
+    records = sum(each.records for each in batches)
+    first, last = batches[0], batches[-1]
+    newest = last.max_timestamp
+    return CopiedData(joined, len(batches), records, newest, first.start, first.leader_epoch)
 
 
 def _moved(record: Record, offset: int) -> Record:

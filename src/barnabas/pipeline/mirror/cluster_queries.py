@@ -1,8 +1,8 @@
 """Requests of the driver to one cluster: topics, ends of partitions, properties."""
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping
-from typing import Final
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from typing import Final, NamedTuple, TypeVar
 
 import attrs
 import trio
@@ -28,6 +28,10 @@ from barnabas.protocol.messages.incremental_alter_configs import (
 from barnabas.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 from barnabas.protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
 from barnabas.protocol.messages.metadata import MetadataRequest, MetadataResponse
+from barnabas.protocol.messages.offset_for_leader_epoch import (
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+)
 
 _LANE: Final = "mirror plan"
 _READ_COMMITTED: Final = 1
@@ -38,6 +42,18 @@ _SET: Final = 0
 _DELETE: Final = 1
 _TIMEOUT_MS: Final = 30_000
 _ATTEMPTS: Final = 20
+_CONSUMER_ID: Final = -1
+_EPOCHS_OF_CONSUMERS: Final = 3
+"""The oldest version of OffsetForLeaderEpoch that a client may send; brokers since 2.3."""
+
+T = TypeVar("T")
+
+
+class EpochEnd(NamedTuple):
+    """The largest leader epoch of a log that is not above the requested one, and its end."""
+
+    leader_epoch: int
+    offset: int
 
 
 @attrs.frozen
@@ -82,22 +98,53 @@ async def topics(client: KafkaClient, names: Collection[str] | None = None) -> d
 async def offsets(
     client: KafkaClient, pairs: Iterable[Partition], which: int, *, read_committed: bool = False
 ) -> dict[Partition, int]:
-    """Return the offset EARLIEST or LATEST of partitions: one request for each leader.
+    """Return the offset EARLIEST or LATEST of partitions. Raises KafkaError, ClientError."""
+
+    async def ask(node_id: int, mine: list[Partition]) -> dict[Partition, int]:
+        return await _list(
+            client, node_id, _list_request(mine, which, read_committed=read_committed)
+        )
+
+    return await _from_leaders(client, "listing offsets", pairs, ask)
+
+
+async def epoch_ends(
+    client: KafkaClient, epochs: Mapping[Partition, int]
+) -> dict[Partition, EpochEnd]:
+    """Return where leader epochs end in the logs of their leaders.
+
+    A partition is missing when its log has no epoch that the requested one can be compared with,
+    and with brokers older than 2.3. Raises KafkaError, ClientError.
+    """
+
+    async def ask(node_id: int, mine: list[Partition]) -> dict[Partition, EpochEnd]:
+        return await _ends_of_epochs(client, node_id, {where: epochs[where] for where in mine})
+
+    found = await _from_leaders(client, "comparing leader epochs", epochs, ask)
+    return {where: end for where, end in found.items() if end.leader_epoch >= 0 <= end.offset}
+
+
+async def _from_leaders(
+    client: KafkaClient,
+    what: str,
+    pairs: Iterable[Partition],
+    ask: Callable[[int, list[Partition]], Awaitable[dict[Partition, T]]],
+) -> dict[Partition, T]:
+    """Return what the leaders answer for their partitions: one request for each leader.
 
     Partitions whose leader changes meanwhile are requested again. Raises KafkaError, ClientError.
     """
-    wanted, found = set(pairs), dict[Partition, int]()
+    wanted, found = set(pairs), dict[Partition, T]()
     last: Exception | None = None
     for failures in range(_ATTEMPTS):
         if failures:
-            await client.back_off("listing offsets", failures, last)
+            await client.back_off(what, failures, last)
         by_leader: defaultdict[int, list[Partition]] = defaultdict(list)
         try:
             for where in wanted - found.keys():
                 by_leader[(await client.leader(*where)).node_id].append(where)
             for node_id, mine in by_leader.items():
-                request = _list_request(mine, which, read_committed=read_committed)
-                found |= await _list(client, node_id, request)
+                found |= await ask(node_id, mine)
         except (KafkaError, ClientError) as error:
             _forget(client, wanted - found.keys())
             if isinstance(error, KafkaError) and not error.code.retriable:
@@ -148,6 +195,41 @@ async def _list(
                 continue
             raise_for(each.error_code, f"{topic.name}-{each.partition_index}")
             found[topic.name, each.partition_index] = each.offset
+    return found
+
+
+async def _ends_of_epochs(
+    client: KafkaClient, node_id: int, epochs: Mapping[Partition, int]
+) -> dict[Partition, EpochEnd]:
+    """Return what one leader answers; without the partitions that it does not lead."""
+    connection = await client.pool.connection(client.metadata.brokers[node_id], _LANE)
+    if connection.versions.choose(OffsetForLeaderEpochRequest.API_KEY) < _EPOCHS_OF_CONSUMERS:
+        return dict.fromkeys(epochs, EpochEnd(_NO_EPOCH, -1))
+    grouped: defaultdict[str, list[OffsetForLeaderEpochRequest.OffsetForLeaderPartition]]
+    grouped = defaultdict(list)
+    for (topic, partition), epoch in epochs.items():
+        leader = client.metadata.leader(topic, partition)
+        grouped[topic].append(
+            OffsetForLeaderEpochRequest.OffsetForLeaderPartition(
+                partition=partition,
+                current_leader_epoch=_NO_EPOCH if leader is None else leader.epoch,
+                leader_epoch=epoch,
+            )
+        )
+    topic_kind = OffsetForLeaderEpochRequest.OffsetForLeaderTopic
+    request = OffsetForLeaderEpochRequest(
+        replica_id=_CONSUMER_ID,
+        topics=[topic_kind(topic=name, partitions=each) for name, each in grouped.items()],
+    )
+    response = await connection.ask(request, OffsetForLeaderEpochResponse)
+    found: dict[Partition, EpochEnd] = {}
+    for topic in response.topics:
+        for each in topic.partitions:
+            if error_code(each.error_code).retriable:
+                client.metadata.forget_leader(topic.topic, each.partition)
+                continue
+            raise_for(each.error_code, f"{topic.topic}-{each.partition}")
+            found[topic.topic, each.partition] = EpochEnd(each.leader_epoch, each.end_offset)
     return found
 
 

@@ -13,14 +13,23 @@ import attrs
 
 from barnabas.client import KafkaClient
 from barnabas.client.admin_calls import EARLIEST, LATEST, create_topic
-from barnabas.pipeline.delivery.driver.group_offsets import GroupOffsets, GroupOffsetsError
-from barnabas.pipeline.delivery.plan.job_plan import OnTrim
+from barnabas.pipeline.delivery.driver.group_offsets import (
+    GroupEntry,
+    GroupOffsets,
+    GroupOffsetsError,
+)
+from barnabas.pipeline.delivery.plan.job_plan import OnTrim, RecordPosition
 from barnabas.pipeline.delivery.plan.offset_metadata import OffsetMetadata, decode
 from barnabas.pipeline.mirror import cluster_queries
 from barnabas.pipeline.mirror.cluster_queries import Topic
 from barnabas.pipeline.mirror.flow_connector import FlowSettings
-from barnabas.pipeline.mirror.flow_starts import PartitionView, recreated_text, start_of
-from barnabas.pipeline.mirror.flow_values import FlowPlan, Partition
+from barnabas.pipeline.mirror.flow_starts import (
+    PartitionView,
+    diverged_text,
+    recreated_text,
+    start_of,
+)
+from barnabas.pipeline.mirror.flow_values import NO_EPOCH, CopyFigures, FlowPlan, Partition
 from barnabas.pipeline.mirror.group_following import is_followed, offsets_to_write
 from barnabas.pipeline.mirror.source_fetches import SourceFetches, first_offset
 from barnabas.pipeline.mirror.topic_following import (
@@ -73,11 +82,13 @@ class FlowDriver:
         )
         self.positions: dict[Partition, int] = {}
         """The source's offset to copy next."""
+        self.epochs: dict[Partition, int] = {}
+        """The source's leader epoch of the batch before the position, where it is known."""
         self.topic_ids: dict[str, str] = {}
         self.trimmed = 0
         """Offsets that retention had deleted when a partition was taken up."""
         self.source_cluster_id = ""
-        self._entries: dict[Partition, tuple[int, str]] = {}
+        self._entries: dict[Partition, GroupEntry] = {}
         self._committed: dict[Partition, int] = {}
 
     @classmethod
@@ -96,6 +107,12 @@ class FlowDriver:
         await self._apply(await self._steps(chosen, present))
         self.topic_ids |= {topic.name: topic.topic_id for topic in chosen.values()}
         await self._take_up(chosen.values())
+        await self._check_epochs()
+
+    def take_in(self, done: CopyFigures) -> None:
+        """Note where a copy has ended."""
+        self.positions[done.where] = done.position
+        self.epochs[done.where] = done.leader_epoch
 
     async def check(self) -> tuple[dict[str, Topic], dict[str, Topic]]:
         """Return the topics of the source, and those of them that the target has.
@@ -169,7 +186,7 @@ class FlowDriver:
             if changed := offsets_to_write(entries, present, ends):
                 await self._write_group(name, changed)
 
-    async def _write_group(self, name: str, changed: dict[Partition, tuple[int, str]]) -> None:
+    async def _write_group(self, name: str, changed: dict[Partition, GroupEntry]) -> None:
         """Write offsets; a group with members refuses them, and keeps its own."""
         try:
             await self._group.commit(name, changed)
@@ -185,7 +202,7 @@ class FlowDriver:
         if not self._settings.is_identical or (not again and self.positions == self._committed):
             return
         found = dict(self.positions)
-        entries = {where: (at, self._metadata(where[0])) for where, at in found.items()}
+        entries = {where: self._entry(where, at) for where, at in found.items()}
         await self._group.commit(self._settings.group_id, entries)
         self._committed = found
 
@@ -284,22 +301,37 @@ class FlowDriver:
         new = [pair for topic in chosen for pair in topic.pairs if pair not in self.positions]
         if not new:
             return
-        found: dict[Partition, int] = {}
-        for view in await self._views(new):
-            start = start_of(view, self._on_trim, is_identical=self._settings.is_identical)
-            position = start.position
-            if self._settings.is_identical and position > view.target_end:
-                position = await self._moved_start(view, position)
-            found[view.topic, view.partition] = position
-            self.trimmed += start.trimmed
+        is_identical = self._settings.is_identical
+        views = {(view.topic, view.partition): view for view in await self._views(new)}
+        starts = {
+            where: start_of(view, self._on_trim, is_identical=is_identical)
+            for where, view in views.items()
+        }
+        self.epochs |= {where: start.leader_epoch for where, start in starts.items()}
         fresh = {
-            where: (at, self._metadata(where[0]))
-            for where, at in found.items()
-            if where not in self._entries
+            where: self._entry(where, start.position)
+            for where, start in starts.items()
+            if where not in self._entries or start.leader_epoch != self._entries[where].leader_epoch
         }
         if fresh:
             await self._group.commit(self._settings.group_id, fresh)
+        found: dict[Partition, int] = {}
+        for where, start in starts.items():
+            found[where] = start.position
+            if is_identical and start.position > views[where].target_end:
+                found[where] = await self._moved_start(views[where], start.position)
+            self.trimmed += start.trimmed
         self.positions |= found
+
+    async def _check_epochs(self) -> None:
+        """Raise FlowRefusedError where the source's log is not the one that was copied."""
+        known = {where: epoch for where, epoch in self.epochs.items() if epoch != NO_EPOCH}
+        ends = await cluster_queries.epoch_ends(self._source, known)
+        for where, end in ends.items():
+            position = self.positions[where]
+            if end.leader_epoch < known[where] or end.offset < position:
+                record = RecordPosition(*where, position)
+                raise FlowRefusedError(diverged_text(record, end.offset))
 
     async def _moved_start(self, view: PartitionView, position: int) -> int:
         """Have the target's log begin at the first batch of the source; return its offset.
@@ -322,7 +354,7 @@ class FlowDriver:
         target_ends = await cluster_queries.offsets(self._target, pairs, LATEST)
         views: list[PartitionView] = []
         for where in pairs:
-            committed, metadata = self._entries.get(where, (None, ""))
+            entry = self._entries.get(where)
             views.append(
                 PartitionView(
                     *where,
@@ -332,15 +364,19 @@ class FlowDriver:
                     source_end=source_ends[where],
                     target_start=target_starts[where],
                     target_end=target_ends[where],
-                    committed=committed,
-                    metadata=decode(metadata),
+                    committed=None if entry is None else entry.offset,
+                    metadata=decode(None if entry is None else entry.metadata),
+                    leader_epoch=NO_EPOCH if entry is None else entry.leader_epoch,
                 )
             )
         return views
 
-    def _metadata(self, topic: str) -> str:
+    def _entry(self, where: Partition, position: int) -> GroupEntry:
+        """Return a position to commit."""
         now_ms = int(time.time() * 1000)
-        return OffsetMetadata(self.topic_ids.get(topic), self.source_cluster_id, now_ms).encode()
+        topic_id = self.topic_ids.get(where[0])
+        metadata = OffsetMetadata(topic_id, self.source_cluster_id, now_ms).encode()
+        return GroupEntry(position, metadata, self.epochs.get(where, NO_EPOCH))
 
 
 async def _create(client: KafkaClient, step: CreateStep) -> None:

@@ -9,6 +9,7 @@ import attrs
 from barnabas.pipeline.delivery.plan.job_plan import OnTrim, RecordPosition
 from barnabas.pipeline.delivery.plan.offset_metadata import OffsetMetadata
 from barnabas.pipeline.delivery.plan.start_positions import Remedies, trimmed_text
+from barnabas.pipeline.mirror.flow_values import NO_EPOCH
 from barnabas.pipeline.mirror.topic_following import FlowRefusedError
 
 REMEDIES = Remedies(
@@ -33,6 +34,8 @@ class PartitionView:
     target_end: int
     committed: int | None
     metadata: OffsetMetadata
+    leader_epoch: int = NO_EPOCH
+    """The source's leader epoch of the last batch that was copied, as committed."""
 
     @property
     def name(self) -> str:
@@ -47,6 +50,8 @@ class FlowStart:
     position: int
     trimmed: int = 0
     """Offsets that retention deleted and the flow skips."""
+    leader_epoch: int = NO_EPOCH
+    """The source's leader epoch of the batch before the position."""
 
 
 def start_of(view: PartitionView, on_trim: OnTrim, *, is_identical: bool) -> FlowStart:
@@ -64,7 +69,7 @@ def start_of(view: PartitionView, on_trim: OnTrim, *, is_identical: bool) -> Flo
         record = RecordPosition(view.topic, view.partition, position)
         raise FlowRefusedError(truncated_text(record, view.source_end))
     if position >= view.source_start:
-        return FlowStart(position)
+        return FlowStart(position, leader_epoch=view.leader_epoch)
     if on_trim is OnTrim.FAIL:
         record = RecordPosition(view.topic, view.partition, position)
         raise FlowRefusedError(trimmed_text(record, view.source_start, REMEDIES))
@@ -92,6 +97,18 @@ def recreated_text(topic: str, known_id: str, topic_id: str) -> str:
     return (
         f"topic {topic} was recreated at the source: its id was {known_id}, is {topic_id}; delete "
         "it at the target, to copy it from its start, or leave it out of the flow"
+    )
+
+
+def diverged_text(position: RecordPosition, offset: int) -> str:
+    """Return why a flow does not continue in a log that differs from the one it has copied."""
+    where = f"{position.topic}-{position.partition}"
+    first = min(offset, position.offset)
+    return (
+        f"the source's log of {where} differs from offset {first} on from what the flow has copied "
+        f"up to offset {position.offset}: an unclean election at the source took records back; "
+        f"delete topic {position.topic} at the target, to copy it from its start, or leave it out "
+        "of the flow"
     )
 
 

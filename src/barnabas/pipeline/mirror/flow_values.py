@@ -9,6 +9,9 @@ from barnabas.client.client_config import ClientConfig
 
 Partition: TypeAlias = tuple[str, int]
 
+NO_EPOCH: Final = -1
+"""The leader epoch of a batch that is not known."""
+
 COPY_LIMIT_S: Final = 5.0
 COPY_BYTES_MAX: Final = 256 << 20
 
@@ -48,6 +51,8 @@ class FlowRange:
     """Where the driver believes the flow to be; the target knows."""
     until: int
     """The end of the source, where a batch ends."""
+    leader_epoch: int = NO_EPOCH
+    """The source's leader epoch of the batch that ends at `start`."""
 
     @property
     def is_empty(self) -> bool:
@@ -76,6 +81,8 @@ class CopyFigures:
     trimmed: int = 0
     """Offsets that the source's retention had deleted."""
     transactions: int = 0
+    leader_epoch: int = NO_EPOCH
+    """The source's leader epoch of the batch that ends at `position`."""
     attempts: int = 0
     newest_ms: int | None = None
     """The largest timestamp of the last batch, in ms since 1970."""

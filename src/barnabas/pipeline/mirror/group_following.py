@@ -3,9 +3,10 @@
 import re
 from collections.abc import Mapping, Sequence
 
+from barnabas.pipeline.delivery.driver.group_offsets import GroupEntry
 from barnabas.pipeline.mirror.flow_values import Partition
 
-Entries = Mapping[Partition, tuple[int, str]]
+Entries = Mapping[Partition, GroupEntry]
 
 
 def is_followed(group: str, patterns: Sequence[str], excluded: Sequence[str]) -> bool:
@@ -17,18 +18,18 @@ def is_followed(group: str, patterns: Sequence[str], excluded: Sequence[str]) ->
 
 def offsets_to_write(
     source: Entries, target: Entries, ends: Mapping[Partition, int]
-) -> dict[Partition, tuple[int, str]]:
+) -> dict[Partition, GroupEntry]:
     """Return the offsets of a group that the target lacks; `ends` are those of its logs.
 
     An offset never goes backwards, and never beyond what the target holds: it would be out of range
-    for a consumer there.
+    for a consumer there. The leader epochs of the source mean nothing at the target.
     """
-    found: dict[Partition, tuple[int, str]] = {}
-    for where, (offset, metadata) in source.items():
+    found: dict[Partition, GroupEntry] = {}
+    for where, entry in source.items():
         if where not in ends:
             continue
-        wanted = min(offset, ends[where])
-        present = target.get(where, (-1, ""))[0]
+        wanted = min(entry.offset, ends[where])
+        present = target.get(where, GroupEntry(-1)).offset
         if wanted > present:
-            found[where] = wanted, metadata
+            found[where] = GroupEntry(wanted, entry.metadata)
     return found

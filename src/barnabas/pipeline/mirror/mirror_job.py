@@ -1,14 +1,17 @@
 """The job of a flow: bounded Spark jobs over ranges of offsets, one after the other.
 
 A turn reads the ends of the source's partitions, divides what is new among tasks, and takes their
-figures in. Every few seconds it also makes topics, log starts and group offsets follow.
+figures in. Every few seconds it also makes topics, log starts and group offsets follow; group
+offsets once more when it is stopped.
 """
 
+import contextlib
 import functools
 import time
 from typing import Final
 
 import attrs
+import trio
 
 from barnabas.client import (
     AuthenticationError,
@@ -39,6 +42,7 @@ _RESTING_S: Final = 60.0
 _RESTING_TRIGGER_S: Final = 1.0
 _SHOWN_S: Final = 10.0
 _KEEP_EVERY_S: Final = 6 * 3600.0
+_LAST_S: Final = 5.0
 
 
 def start(session: SparkSession, plan: JobPlan) -> RunningJob:
@@ -80,6 +84,7 @@ class MirrorJob(LoopedJob):
         self._trigger_s = max(_TRIGGER_MIN_S, plan.trigger_ms / 1000)
         self._tasks_max = self._context.defaultParallelism
         self._followed_s = self._busy_s = self._kept_s = time.monotonic()
+        self._ends_read_ms = 0
 
     def follow(self) -> None:
         """Make topics follow, and take up new partitions. Raises JobStartError."""
@@ -106,8 +111,16 @@ class MirrorJob(LoopedJob):
     def _run(self) -> None:
         try:
             super()._run()
+            if self._failure is None:
+                with contextlib.suppress(KafkaError, ClientError, GroupOffsetsError):
+                    self._clients.call(self._follow_groups_last)
         finally:
             self._clients.close()
+
+    async def _follow_groups_last(self) -> None:
+        """Copy group offsets when the flow is stopped: consumers may be moved now."""
+        with trio.move_on_after(_LAST_S):
+            await self._driver.follow_groups()
 
     def _turn(self) -> float:
         began_s = time.monotonic()
@@ -115,7 +128,7 @@ class MirrorJob(LoopedJob):
             self.follow()
         ends = self._ends()
         keeps = self._keeps and not self._settings.is_identical
-        ranges = ranges_to_copy(self._driver.positions, ends, keeps=keeps)
+        ranges = ranges_to_copy(self._driver.positions, ends, self._driver.epochs, keeps=keeps)
         if self._stopping.is_set():  # while a cluster did not answer
             return 0.0
         if self._keeps:
@@ -130,6 +143,7 @@ class MirrorJob(LoopedJob):
 
     def _ends(self) -> dict[Partition, int]:
         """Return the ends of the source's partitions. Raises JobStartError."""
+        self._ends_read_ms = int(time.time() * 1000)
         try:
             return self._clients.call(self._driver.ends)
         except (KafkaError, ClientError) as error:
@@ -147,7 +161,7 @@ class MirrorJob(LoopedJob):
         )
         self._busy_s = time.monotonic()
         for result in results:
-            self._driver.positions[result.where] = result.position
+            self._driver.take_in(result)
         phases_ms = {
             "latestOffset": int((planned_s - began_s) * 1000),
             "addBatch": int((self._busy_s - planned_s) * 1000),
@@ -156,12 +170,12 @@ class MirrorJob(LoopedJob):
         self._add([_figures(each) for each in results], self._busy_s - began_s, phases_ms)
 
     def _report(self, ends: dict[Partition, int]) -> None:
-        """Note the distance from the ends; an idle flow has no rate."""
+        """Note the distance from the ends and when they were read; an idle flow has no rate."""
         lag = [
             PartitionLag(*where, position, max(position, ends.get(where, position)))
             for where, position in self._driver.positions.items()
         ]
-        self._progress = attrs.evolve(self._progress, lag=tuple(lag))
+        self._progress = attrs.evolve(self._progress, lag=tuple(lag), updated_ms=self._ends_read_ms)
         if time.monotonic() - self._busy_s > _SHOWN_S:
             self._progress = attrs.evolve(self._progress, records_per_second=0.0, lag_s=0.0)
 

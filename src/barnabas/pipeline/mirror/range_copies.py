@@ -14,19 +14,30 @@ import trio
 
 from barnabas.client import CallTimeoutError, ClientError, ConnectionFailureError, KafkaClient
 from barnabas.client.admin_calls import EARLIEST, LATEST, list_offset
+from barnabas.pipeline.delivery.driver.group_offsets import (
+    GroupEntry,
+    GroupOffsets,
+    GroupOffsetsError,
+)
 from barnabas.pipeline.delivery.plan.job_plan import RecordPosition
 from barnabas.pipeline.delivery.plan.offset_metadata import OffsetMetadata
 from barnabas.pipeline.delivery.plan.start_positions import trimmed_text
 from barnabas.pipeline.delivery.plan.task_failures import TaskFailureError
+from barnabas.pipeline.mirror import cluster_queries
 from barnabas.pipeline.mirror.batch_copy import (
     CopiedData,
     IdenticalCopy,
     RangeCopy,
     TransactionalCopy,
 )
-from barnabas.pipeline.mirror.flow_starts import REMEDIES, truncated_text
-from barnabas.pipeline.mirror.flow_values import CopyFigures, FlowPlan, FlowRange
-from barnabas.pipeline.mirror.source_fetches import FetchedData, SourceFetches, first_offset
+from barnabas.pipeline.mirror.flow_starts import REMEDIES, diverged_text, truncated_text
+from barnabas.pipeline.mirror.flow_values import NO_EPOCH, CopyFigures, FlowPlan, FlowRange
+from barnabas.pipeline.mirror.source_fetches import (
+    DivergedLogError,
+    FetchedData,
+    SourceFetches,
+    first_offset,
+)
 from barnabas.pipeline.mirror.target_produces import TargetProduces
 from barnabas.pipeline.mirror.target_transaction import TargetTransaction
 from barnabas.protocol.batches.batch_header import CorruptBatch
@@ -92,12 +103,15 @@ class RangeCopier:
         name = f"{plan.transactional_id}:{_name(wanted)}"
         transaction = TargetTransaction(self._target, name, plan.group_id, wanted.where)
         identity = await transaction.begin(plan.transaction_timeout_ms)
-        committed, _ = await transaction.position()
-        start = max(wanted.start, committed)
-        figures = CopyFigures(*wanted.where, start, skipped=start - wanted.start)
+        committed = await transaction.position()
+        start, epoch = wanted.start, wanted.leader_epoch
+        if committed.offset >= start:
+            start, epoch = committed.offset, committed.leader_epoch
+        skipped = start - wanted.start
+        figures = CopyFigures(*wanted.where, start, skipped=skipped, leader_epoch=epoch)
         if start >= wanted.until and not wanted.is_empty:
             return figures
-        copy = TransactionalCopy(start, wanted.until, identity)
+        copy = TransactionalCopy(start, wanted.until, identity, epoch)
         produces = TargetProduces(self._target, wanted.where, name)
 
         async def send(batch: CopiedData) -> None:
@@ -108,12 +122,13 @@ class RangeCopier:
         try:
             await self._run(wanted, copy, send, figures)
             await produces.flush()
-            await transaction.commit(copy.position, self._metadata(wanted))
+            position = GroupEntry(copy.position, self._metadata(wanted), copy.leader_epoch)
+            await transaction.commit(position)
         except BaseException:
             with trio.CancelScope(deadline=trio.current_time() + _ABORT_S, shield=True):
                 await _quietly(transaction.abort)
             raise
-        figures.position = copy.position
+        figures.position, figures.leader_epoch = copy.position, copy.leader_epoch
         figures.transactions = 1
         return figures
 
@@ -121,15 +136,59 @@ class RangeCopier:
         """Copy with the offsets of the source: the end of the target's log is the position."""
         end = await list_offset(self._target, *wanted.where, LATEST)
         start = max(wanted.start, end)
-        figures = CopyFigures(*wanted.where, start, skipped=start - wanted.start)
+        epoch = wanted.leader_epoch
+        if start == end and (start > wanted.start or epoch == NO_EPOCH):
+            epoch = await self._committed_epoch(wanted)
+        skipped = start - wanted.start
+        figures = CopyFigures(*wanted.where, start, skipped=skipped, leader_epoch=epoch)
         if start >= wanted.until:
             return figures
-        copy = IdenticalCopy(start, wanted.until)
+        copy = IdenticalCopy(start, wanted.until, epoch)
         produces = TargetProduces(self._target, wanted.where, None)
-        await self._run(wanted, copy, produces.send, figures)
+
+        async def send(batch: CopiedData) -> None:
+            nonlocal epoch
+            if batch.leader_epoch != epoch:
+                await produces.flush()
+                await self._commit_epoch(wanted, batch)
+                epoch = batch.leader_epoch
+            await produces.send(batch)
+
+        await self._run(wanted, copy, send, figures)
         await produces.flush()
-        figures.position = copy.position
+        figures.position, figures.leader_epoch = copy.position, copy.leader_epoch
         return figures
+
+    async def _committed_epoch(self, wanted: FlowRange) -> int:
+        """Return the source's leader epoch of the last batch of a mirror, if it is known."""
+        try:
+            found = await GroupOffsets(self._target).entries(self._plan.group_id, wanted.where)
+        except GroupOffsetsError as error:
+            raise _unknown_position(wanted, error) from error
+        return found.get(wanted.where, GroupEntry(-1)).leader_epoch
+
+    async def _commit_epoch(self, wanted: FlowRange, batch: CopiedData) -> None:
+        """Commit a leader epoch of the source before its first batch is sent.
+
+        So the last committed epoch is always that of the last batch in the target's log, also when
+        the copy is killed.
+        """
+        end = await list_offset(self._target, *wanted.where, LATEST)
+        if end > batch.start:
+            raise KafkaError(
+                ErrorCode.OFFSET_OUT_OF_RANGE,
+                f"the log of {_name(wanted)} ends at {end}, and the next batch at the source "
+                f"follows offset {batch.start}: another process of the flow writes",
+            )
+        await self._commit(wanted, batch.start, batch.leader_epoch)
+
+    async def _commit(self, wanted: FlowRange, position: int, leader_epoch: int) -> None:
+        """Commit the position of a mirror, for the leader epoch."""
+        entry = GroupEntry(position, self._metadata(wanted), leader_epoch)
+        try:
+            await GroupOffsets(self._target).commit(self._plan.group_id, {wanted.where: entry})
+        except GroupOffsetsError as error:
+            raise _unknown_position(wanted, error) from error
 
     async def _run(
         self,
@@ -187,7 +246,11 @@ class RangeCopier:
     ) -> int:
         """Send the batches of one response; return its size in bytes."""
         try:
-            response = await fetches.fetch(copy.position)
+            response = await fetches.fetch(copy.position, copy.leader_epoch)
+        except DivergedLogError as error:
+            record = RecordPosition(*wanted.where, copy.position)
+            text = diverged_text(record, error.end_offset)
+            raise TaskFailureError(text, is_permanent=True, record=record) from None
         except KafkaError as error:
             if error.code is not ErrorCode.OFFSET_OUT_OF_RANGE:
                 raise
@@ -228,6 +291,10 @@ class RangeCopier:
             raise TaskFailureError(text, is_permanent=True, record=record)
         figures.trimmed += start - position
         copy.no_data_before(start)
+        if self._plan.is_identical:
+            await self._commit(wanted, start, NO_EPOCH)
+            begin = min(first_offset(response.data, start), start)
+            await cluster_queries.delete_records(self._target, {wanted.where: begin})
         return response
 
     def _metadata(self, wanted: FlowRange) -> str:
@@ -246,6 +313,11 @@ def _count(figures: CopyFigures, batch: CopiedData) -> None:
 
 def _name(wanted: FlowRange) -> str:
     return f"{wanted.topic}-{wanted.partition}"
+
+
+def _unknown_position(wanted: FlowRange, error: GroupOffsetsError) -> TaskFailureError:
+    text = f"the position of {_name(wanted)} cannot be read or committed: {error}"
+    return TaskFailureError(text, is_permanent=False)
 
 
 def _is_retriable(error: Exception) -> bool:

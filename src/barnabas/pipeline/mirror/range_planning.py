@@ -3,18 +3,23 @@
 import heapq
 from collections.abc import Mapping, Sequence
 
-from barnabas.pipeline.mirror.flow_values import FlowRange, Partition
+from barnabas.pipeline.mirror.flow_values import NO_EPOCH, FlowRange, Partition
 
 
 def ranges_to_copy(
-    positions: Mapping[Partition, int], ends: Mapping[Partition, int], *, keeps: bool = False
+    positions: Mapping[Partition, int],
+    ends: Mapping[Partition, int],
+    epochs: Mapping[Partition, int],
+    *,
+    keeps: bool = False,
 ) -> list[FlowRange]:
     """Return a range for each partition whose end is beyond the flow's position.
 
-    With `keeps` the others have empty ranges: their positions are committed again.
+    `epochs` are the leader epochs of the batches before the positions, where they are known. With
+    `keeps` the others have empty ranges: their positions are committed again.
     """
     return [
-        FlowRange(*where, start, max(start, ends.get(where, start)))
+        FlowRange(*where, start, max(start, ends.get(where, start)), epochs.get(where, NO_EPOCH))
         for where, start in sorted(positions.items())
         if keeps or ends.get(where, start) > start
     ]

@@ -9,16 +9,27 @@ from barnabas.client import KafkaClient
 from barnabas.client.core.fetched_records import Aborted
 from barnabas.client.core.metadata_cache import LeaderHint, PartitionLeader
 from barnabas.client.failures import Address
-from barnabas.pipeline.mirror.flow_values import Partition
+from barnabas.pipeline.mirror.flow_values import NO_EPOCH, Partition
 from barnabas.protocol.batches.batch_header import iter_batches
 from barnabas.protocol.messages.fetch import FetchRequest, FetchResponse
 
 _LANE: Final = "mirror fetch"
 _NAMED_VERSION_MAX: Final = 12
+_EPOCH_VERSION_MIN: Final = 12
+"""The oldest version with the leader epoch of the reader's last batch; brokers since 2.7."""
 _READ_COMMITTED: Final = 1
 _MAX_WAIT_MS: Final = 500
 _BYTES_MIN: Final = 1 << 20
 _UNANSWERED_S: Final = 0.1
+
+
+class DivergedLogError(Exception):
+    """The log is not the one that was read before: an unclean election took records back."""
+
+    def __init__(self, end_offset: int) -> None:
+        super().__init__(end_offset)
+        self.end_offset = end_offset
+        """The first offset that differs."""
 
 
 @attrs.frozen
@@ -40,13 +51,18 @@ class SourceFetches:
         self._read_committed = read_committed
         self._bytes_max = max(_BYTES_MIN, client.config.fetch_max_bytes)
 
-    async def fetch(self, offset: int) -> FetchedData:
-        """Return what is stored from an offset on. Raises KafkaError, ConnectionFailureError."""
+    async def fetch(self, offset: int, leader_epoch: int = NO_EPOCH) -> FetchedData:
+        """Return what is stored from an offset on.
+
+        With the leader epoch of the batch that ends at the offset, the leader compares its log with
+        that (KIP-595). Raises DivergedLogError, KafkaError, ConnectionFailureError.
+        """
         while True:
+            known = leader_epoch if await self._takes_epochs() else NO_EPOCH
             response = await self._client.ask_leader(
                 self._topic,
                 self._partition,
-                lambda leader: self._request(leader, offset),
+                lambda leader: self._request(leader, offset, known),  # noqa: B023
                 FetchResponse,
                 lane=_LANE,
                 max_named_version=_NAMED_VERSION_MAX,
@@ -56,11 +72,22 @@ class SourceFetches:
                 return found
             await trio.sleep(_UNANSWERED_S)  # a broker that throttles answers without the partition
 
-    def _request(self, leader: PartitionLeader, offset: int) -> FetchRequest:
+    async def _takes_epochs(self) -> bool:
+        """True when the leader's version of Fetch has the epoch of the last batch."""
+        client = self._client
+        leader = await client.leader(self._topic, self._partition)
+        address = client.metadata.brokers.get(leader.node_id)
+        if address is None:
+            return False  # the request itself fails, and is repeated
+        connection = await client.pool.connection(address, _LANE)
+        return connection.versions.choose(FetchRequest.API_KEY) >= _EPOCH_VERSION_MIN
+
+    def _request(self, leader: PartitionLeader, offset: int, leader_epoch: int) -> FetchRequest:
         wanted = FetchRequest.FetchPartition(
             partition=self._partition,
             current_leader_epoch=leader.epoch,
             fetch_offset=offset,
+            last_fetched_epoch=leader_epoch,
             partition_max_bytes=self._bytes_max,
         )
         topic = FetchRequest.FetchTopic(
@@ -75,7 +102,7 @@ class SourceFetches:
         )
 
     def _found(self, response: FetchResponse) -> FetchedData | None:
-        """Return the data of the partition, None without it. Raises KafkaError."""
+        """Return the data of the partition, None without it. Raises as `fetch`."""
         client, topic, partition = self._client, self._topic, self._partition
         client.check_partition(response.error_code, topic, partition)
         for found in response.responses:
@@ -86,6 +113,8 @@ class SourceFetches:
                 address = Address(node.host, node.port) if node is not None else None
                 hint = LeaderHint(leader.leader_id, leader.leader_epoch, address)
                 client.check_partition(each.error_code, topic, partition, hint)
+                if each.diverging_epoch.end_offset >= 0:
+                    raise DivergedLogError(each.diverging_epoch.end_offset)
                 return FetchedData(
                     bytes(each.records or b""),
                     tuple(

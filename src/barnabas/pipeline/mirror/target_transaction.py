@@ -10,7 +10,7 @@ from typing import Final, TypeVar
 
 from barnabas.client import Address, ClientError, KafkaClient
 from barnabas.client.failures import raise_for
-from barnabas.pipeline.delivery.plan.offset_metadata import OffsetMetadata, decode
+from barnabas.pipeline.delivery.driver.group_offsets import GroupEntry
 from barnabas.pipeline.mirror.batch_copy import ProducerIdentity
 from barnabas.pipeline.mirror.flow_values import Partition
 from barnabas.protocol.errors import ErrorCode, KafkaError
@@ -89,19 +89,21 @@ class TargetTransaction:
         )
         return self._identity
 
-    async def position(self) -> tuple[int, OffsetMetadata]:
-        """Return the committed position and its metadata; -1 when there is none."""
+    async def position(self) -> GroupEntry:
+        """Return the committed position; offset -1 when there is none."""
         topic = OffsetFetchRequest.OffsetFetchRequestTopic(
             name=self._topic, partition_indexes=[self._partition]
         )
         request = OffsetFetchRequest(group_id=self._group_id, topics=[topic], require_stable=True)
 
-        def check(response: OffsetFetchResponse) -> tuple[int, OffsetMetadata]:
+        def check(response: OffsetFetchResponse) -> GroupEntry:
             raise_for(response.error_code, f"group {self._group_id}")
             for found in response.topics:
                 for each in found.partitions:
                     raise_for(each.error_code, f"group {self._group_id}")
-                    return each.committed_offset, decode(each.metadata)
+                    return GroupEntry(
+                        each.committed_offset, each.metadata or "", each.committed_leader_epoch
+                    )
             raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "no offset in the response")
 
         return await self._ask(_GROUP, request, OffsetFetchResponse, check, _FETCH_ONE_GROUP_MAX)
@@ -127,7 +129,7 @@ class TargetTransaction:
             _TRANSACTION, request, AddPartitionsToTxnResponse, check, _ADD_PARTITIONS_MAX
         )
 
-    async def commit(self, position: int, metadata: str) -> None:
+    async def commit(self, position: GroupEntry) -> None:
         """Commit the batches that were produced, and the position after them."""
         identity = self._identity
         added = AddOffsetsToTxnRequest(
@@ -141,18 +143,19 @@ class TargetTransaction:
             raise_for(response.error_code, f"group {self._group_id}")
 
         await self._ask(_TRANSACTION, added, AddOffsetsToTxnResponse, added_check, _ADD_OFFSETS_MAX)
-        await self._commit_position(position, metadata)
+        await self._commit_position(position)
         await self._end(committed=True)
 
     async def abort(self) -> None:
         """Abort the transaction."""
         await self._end(committed=False)
 
-    async def _commit_position(self, position: int, metadata: str) -> None:
+    async def _commit_position(self, position: GroupEntry) -> None:
         partition = TxnOffsetCommitRequest.TxnOffsetCommitRequestPartition(
             partition_index=self._partition,
-            committed_offset=position,
-            committed_metadata=metadata,
+            committed_offset=position.offset,
+            committed_leader_epoch=position.leader_epoch,
+            committed_metadata=position.metadata,
         )
         request = TxnOffsetCommitRequest(
             transactional_id=self._id,

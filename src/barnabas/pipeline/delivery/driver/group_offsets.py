@@ -6,7 +6,7 @@ request to a group's coordinator times out and the broker comes back later.
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
-from typing import Final, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 from barnabas.client import ClientError, KafkaClient
 from barnabas.client.failures import raise_for
@@ -35,6 +35,15 @@ T = TypeVar("T")
 Partition = tuple[str, int]
 
 
+class GroupEntry(NamedTuple):
+    """A committed offset."""
+
+    offset: int
+    metadata: str = ""
+    leader_epoch: int = -1
+    """The leader epoch of the last record before the offset; -1 when that is unknown."""
+
+
 class GroupOffsetsError(Exception):
     """The offsets could not be read or changed."""
 
@@ -50,16 +59,24 @@ class GroupOffsets:
 
         Raises GroupOffsetsError.
         """
-        return {where: offset for where, (offset, _) in (await self.entries(group)).items()}
+        return {where: entry.offset for where, entry in (await self.entries(group)).items()}
 
-    async def entries(self, group: str) -> dict[Partition, tuple[int, str]]:
-        """Return the offset of each partition with its metadata. Raises GroupOffsetsError."""
-        request = OffsetFetchRequest(group_id=group, topics=None)
+    async def entries(
+        self, group: str, only: Partition | None = None
+    ) -> dict[Partition, GroupEntry]:
+        """Return what was committed for each partition, or for one. Raises GroupOffsetsError."""
+        topics = None
+        if only is not None:
+            kind = OffsetFetchRequest.OffsetFetchRequestTopic
+            topics = [kind(name=only[0], partition_indexes=[only[1]])]
+        request = OffsetFetchRequest(group_id=group, topics=topics)
 
-        def check(response: OffsetFetchResponse) -> dict[Partition, tuple[int, str]]:
+        def check(response: OffsetFetchResponse) -> dict[Partition, GroupEntry]:
             raise_for(response.error_code)
             return {
-                (topic.name, each.partition_index): (each.committed_offset, each.metadata or "")
+                (topic.name, each.partition_index): GroupEntry(
+                    each.committed_offset, each.metadata or "", each.committed_leader_epoch
+                )
                 for topic in response.topics
                 for each in topic.partitions
                 if each.committed_offset >= 0
@@ -67,15 +84,15 @@ class GroupOffsets:
 
         return await self._ask(group, request, OffsetFetchResponse, check, _FETCH_OF_ONE_GROUP)
 
-    async def commit(self, group: str, entries: Mapping[Partition, tuple[int, str]]) -> None:
-        """Set positions with their metadata. Raises GroupOffsetsError."""
+    async def commit(self, group: str, entries: Mapping[Partition, GroupEntry]) -> None:
+        """Set positions with their metadata and leader epochs. Raises GroupOffsetsError."""
         await self._commit(group, entries)
 
     async def alter(self, group: str, positions: Mapping[Partition, int | None]) -> None:
         """Set positions; None removes the offset of a partition. Raises GroupOffsetsError."""
         kept = {where: at for where, at in positions.items() if at is not None}
         if kept:
-            await self._commit(group, {where: (at, "") for where, at in kept.items()})
+            await self._commit(group, {where: GroupEntry(at) for where, at in kept.items()})
         removed = [where for where, at in positions.items() if at is None]
         if removed:
             await self._remove(group, removed)
@@ -91,7 +108,7 @@ class GroupOffsets:
         request = DeleteGroupsRequest(groups_names=[group])
         await self._ask(group, request, DeleteGroupsResponse, check)
 
-    async def _commit(self, group: str, entries: Mapping[Partition, tuple[int, str]]) -> None:
+    async def _commit(self, group: str, entries: Mapping[Partition, GroupEntry]) -> None:
         partition_kind = OffsetCommitRequest.OffsetCommitRequestPartition
         topics = [
             OffsetCommitRequest.OffsetCommitRequestTopic(
@@ -99,8 +116,9 @@ class GroupOffsets:
                 partitions=[
                     partition_kind(
                         partition_index=number,
-                        committed_offset=entries[name, number][0],
-                        committed_metadata=entries[name, number][1],
+                        committed_offset=entries[name, number].offset,
+                        committed_leader_epoch=entries[name, number].leader_epoch,
+                        committed_metadata=entries[name, number].metadata,
                     )
                     for number in numbers
                 ],
