@@ -51,13 +51,13 @@ def create(given: GivenFlow, *, flow: str, place: FlowPlace, yes: bool) -> int:
     """
     place.check()
     config = given.config(flow)
-    _show_plan(given, previewed(config))
+    _show_plan(given, *previewed(config))
     if not yes and not is_confirmed(flow):
         return 0
     return place.start(config, given.target)
 
 
-def _show_plan(given: GivenFlow, topics: Sequence[TopicPreview]) -> None:
+def _show_plan(given: GivenFlow, topics: Sequence[TopicPreview], acls: str) -> None:
     rows = [
         (
             each.topic,
@@ -75,9 +75,10 @@ def _show_plan(given: GivenFlow, topics: Sequence[TopicPreview]) -> None:
         f"{counted(sum(each.offsets for each in topics), 'offset')}, "
         f"{counted(sum(each.bytes or 0 for each in topics), 'byte')}"
     )
-    left_out = ["users and their credentials, which no client can read", "ACLs", "quotas"]
+    left_out = ["users and their credentials, which no client can read", "quotas"]
     if given.offsets == "assigned":
         left_out.append("offsets of groups: the target assigns other offsets to records")
+    click.echo(acls)
     for each in left_out:
         click.echo(f"not copied: {each}")
 

@@ -17,19 +17,21 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-def previewed(config: Mapping[str, str]) -> Sequence[TopicPreview]:
-    """Return what a flow with this configuration would copy. Raises CliError."""
+def previewed(config: Mapping[str, str]) -> tuple[Sequence[TopicPreview], str]:
+    """Return what a flow would copy: topics, and a sentence on ACLs. Raises CliError."""
     from barnabas.client import open_client
     from barnabas.pipeline.definitions.config_types import ConfigValueError
     from barnabas.pipeline.mirror.flow_connector import flow_settings
     from barnabas.pipeline.mirror.flow_driver import FlowTopics
-    from barnabas.pipeline.mirror.flow_preview import preview
+    from barnabas.pipeline.mirror.flow_preview import acl_preview, preview
     from barnabas.pipeline.mirror.topic_following import FlowRefusedError
 
-    async def ask() -> Sequence[TopicPreview]:
+    async def ask() -> tuple[Sequence[TopicPreview], str]:
         wanted = FlowTopics((), config["topics.regex"])
         async with open_client(settings.source) as source, open_client(settings.target) as target:
-            return await preview(settings, wanted, source, target)
+            topics = await preview(settings, wanted, source, target)
+            names = [each.topic for each in topics]
+            return topics, await acl_preview(settings, names, source, target)
 
     try:
         settings = flow_settings(config, {})

@@ -42,6 +42,7 @@ class Flow:
         await driver.follow()
         await driver.follow_log_starts()
         await driver.follow_groups()
+        await driver.follow_acls()
         await driver.commit_positions(again=False)
         copier = RangeCopier(
             driver.task_plan(transaction_timeout_ms=60_000), self.source, self.target

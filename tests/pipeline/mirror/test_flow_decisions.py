@@ -12,6 +12,7 @@ from barnabas.pipeline.mirror.flow_starts import FlowStart, PartitionView, start
 from barnabas.pipeline.mirror.flow_values import FlowRange
 from barnabas.pipeline.mirror.group_following import is_followed, offsets_to_write
 from barnabas.pipeline.mirror.range_planning import divided, ranges_to_copy
+from barnabas.pipeline.mirror.topic_acls import TopicAcl, acls_to_add
 from barnabas.pipeline.mirror.topic_following import (
     AlterStep,
     CreateStep,
@@ -125,6 +126,27 @@ def test_offsets_of_groups_never_go_backwards_or_beyond_the_copied_records() -> 
     assert found == {("t", 0): GroupEntry(30, "m"), ("t", 2): GroupEntry(5)}
     assert is_followed("orders", [".*"], ["connect-.*"])
     assert not is_followed("connect-x", [".*"], ["connect-.*"])
+
+
+def test_acls_of_topics_are_copied_without_the_right_to_write() -> None:
+    def acl(operation: int, permission: int, topic: str = "t") -> TopicAcl:
+        return TopicAcl(topic, "User:reader", "*", operation, permission)
+
+    everything, reading, writing, describing, deny, allow = 2, 3, 4, 8, 2, 3
+    source = [
+        acl(everything, allow),
+        acl(everything, deny),
+        acl(writing, allow),
+        acl(writing, deny),
+        acl(describing, allow),
+        acl(reading, allow, "other"),
+    ]
+    present = [acl(describing, allow), acl(writing, allow)]
+    assert acls_to_add(source, present, ["t"]) == [
+        acl(everything, deny),
+        acl(reading, allow),
+        acl(writing, deny),
+    ]
 
 
 def test_tasks_share_the_ranges_evenly() -> None:

@@ -11,6 +11,7 @@ from barnabas.client.admin_calls import create_topic
 from barnabas.client.client_config import ClientConfig
 from barnabas.pipeline.delivery.driver.group_offsets import GroupEntry, GroupOffsets
 from barnabas.pipeline.mirror import cluster_queries
+from barnabas.pipeline.mirror.topic_acls import TopicAcl, add_acls, missing_acls, topic_acls
 from barnabas.protocol.messages.create_acls import CreateAclsRequest, CreateAclsResponse
 from barnabas.testing import Node
 from barnabas.testing.node_security import Security
@@ -20,6 +21,8 @@ PAGE = Path(__file__).parents[3] / "docs" / "mirror.md"
 USER = "flow"
 LITERAL, PREFIXED, ALLOW = 3, 4, 3
 TOPICS, GROUPS, CLUSTERS, TRANSACTIONAL_IDS = 2, 3, 4, 5
+ALL = 2
+READER = ("User:reader", "*")
 OPERATIONS = {
     "Read": 3,
     "Write": 4,
@@ -96,6 +99,7 @@ def test_the_documented_rights_suffice(offsets) -> None:
             await allow(source, "source", is_identical=is_identical)
             await allow(target, "target", is_identical=is_identical)
             await write(source, 0, 20)
+            await add_acls(source, [TopicAcl(TOPIC, *READER, ALL, ALLOW)])
             await GroupOffsets(source).commit("readers", {(TOPIC, 0): GroupEntry(15)})
             await flow.turn()
             await cluster_queries.delete_records(source, {(TOPIC, 0): 10})
@@ -106,10 +110,16 @@ def test_the_documented_rights_suffice(offsets) -> None:
             await flow.turn()
             found = [number for _, number in await numbers(target)]
             assert found == list(range(10 if is_identical else 0, 25))
+            assert await missing_acls(source, target, [TOPIC]) == []
             topics = await cluster_queries.topics(target, [TOPIC])
             assert topics[TOPIC].partitions == 2
             configs = await cluster_queries.topic_configs(target, [TOPIC])
             assert configs[TOPIC]["retention.ms"] == "99999999"
+            allowed = TopicAcl(TOPIC, *READER, OPERATIONS["Read"], ALLOW)
+            everything = allowed._replace(operation=ALL)
+            present = await topic_acls(target, "target")
+            assert allowed in present
+            assert everything not in present
             copied = await GroupOffsets(target).committed("readers")
             assert copied == ({(TOPIC, 0): 15} if is_identical else {})
 

@@ -17,6 +17,7 @@ topic (`barnabas.mirror.source`).
     topic_following     topics of the target that are missing or differ: a decision
     flow_starts         the first offset to copy of each partition, or a refusal: a decision
     flow_reversal       where the reverse of a promoted flow continues, and its topics
+    topic_acls          ACLs that the target shall have: a decision, and its requests
     group_following     offsets of groups that the target shall have: a decision
     range_planning      ranges, and their tasks: a decision
     mirror_tasks        what Spark calls

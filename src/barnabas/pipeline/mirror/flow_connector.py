@@ -28,6 +28,7 @@ GROUPS: Final = "groups"
 GROUPS_EXCLUDE: Final = "groups.exclude"
 SYNC_CONFIGS: Final = "sync.topic.configs.enabled"
 SYNC_GROUPS: Final = "sync.group.offsets.enabled"
+SYNC_ACLS: Final = "sync.topic.acls.enabled"
 CONFIGS_EXCLUDE: Final = "config.properties.exclude"
 
 _CONFIGS_EXCLUDED: Final = (
@@ -144,6 +145,15 @@ DEFINITION: Final = ConfigDef(
             "Topic properties left out",
             validator=_patterns,
         ),
+        _key(
+            SYNC_ACLS,
+            ConfigType.BOOLEAN,
+            True,
+            9,
+            "True copies the ACLs of topics, without the right to write, where both clusters have "
+            "an authorizer.",
+            "Copy ACLs of topics",
+        ),
     ]
 )
 
@@ -161,6 +171,7 @@ class FlowSettings:
     copies_configs: bool = True
     copies_groups: bool = True
     configs_exclude: tuple[str, ...] = _CONFIGS_EXCLUDED
+    copies_acls: bool = True
 
     @property
     def group_id(self) -> str:
@@ -221,6 +232,7 @@ def flow_settings(properties: Mapping[str, str], runner: Mapping[str, str]) -> F
         parsed[SYNC_CONFIGS] is True,
         parsed[SYNC_GROUPS] is True,
         tuple(_list(parsed[CONFIGS_EXCLUDE])),
+        parsed[SYNC_ACLS] is True,
     )
 
 

@@ -32,6 +32,7 @@ from barnabas.pipeline.mirror.flow_starts import (
 from barnabas.pipeline.mirror.flow_values import NO_EPOCH, CopyFigures, FlowPlan, Partition
 from barnabas.pipeline.mirror.group_following import is_followed, offsets_to_write
 from barnabas.pipeline.mirror.source_fetches import SourceFetches, first_offset
+from barnabas.pipeline.mirror.topic_acls import AclsNotCopiedError, add_acls, missing_acls
 from barnabas.pipeline.mirror.topic_following import (
     MIRROR_SOURCE,
     AlterStep,
@@ -185,6 +186,22 @@ class FlowDriver:
             present = await self._group.entries(name)
             if changed := offsets_to_write(entries, present, ends):
                 await self._write_group(name, changed)
+
+    async def follow_acls(self) -> None:
+        """Add the ACLs of topics that the target lacks.
+
+        The flow continues where a cluster has no authorizer, or does not give it the rights.
+        Raises KafkaError, ClientError.
+        """
+        if not self._settings.copies_acls:
+            return
+        try:
+            missing = await missing_acls(self._source, self._target, self.topic_ids)
+            if missing:
+                await add_acls(self._target, missing)
+                logger.info("added ACLs flow=%s count=%d", self._settings.flow, len(missing))
+        except AclsNotCopiedError as error:
+            logger.info("ACLs were not copied flow=%s reason=%s", self._settings.flow, error)
 
     async def _write_group(self, name: str, changed: dict[Partition, GroupEntry]) -> None:
         """Write offsets; a group with members refuses them, and keeps its own."""

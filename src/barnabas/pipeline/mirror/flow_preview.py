@@ -15,6 +15,7 @@ from barnabas.pipeline.mirror.cluster_queries import Topic
 from barnabas.pipeline.mirror.flow_connector import FlowSettings
 from barnabas.pipeline.mirror.flow_driver import FlowDriver, FlowTopics
 from barnabas.pipeline.mirror.flow_values import Partition
+from barnabas.pipeline.mirror.topic_acls import AclsNotCopiedError, missing_acls
 from barnabas.pipeline.mirror.topic_following import MIRROR_SOURCE
 from barnabas.protocol.errors import KafkaError
 from barnabas.protocol.messages.describe_log_dirs import (
@@ -61,6 +62,22 @@ async def preview(
         )
         for name, topic in chosen.items()
     ]
+
+
+async def acl_preview(
+    settings: FlowSettings, topics: Collection[str], source: KafkaClient, target: KafkaClient
+) -> str:
+    """Return what a flow does with the ACLs of its topics. Raises KafkaError, ClientError."""
+    if not settings.copies_acls:
+        return "not copied: ACLs (sync.topic.acls.enabled=false)"
+    try:
+        count = len(await missing_acls(source, target, topics))
+    except AclsNotCopiedError as error:
+        return f"not copied: ACLs, because {error}"
+    return (
+        f"copied: ACLs of topics, without the right to write; {count} are missing at the target; "
+        "not copied: other ACLs"
+    )
 
 
 async def _sizes(client: KafkaClient, topics: Collection[Topic]) -> dict[Partition, int]:

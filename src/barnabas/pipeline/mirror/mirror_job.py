@@ -43,6 +43,7 @@ _RESTING_TRIGGER_S: Final = 1.0
 _SHOWN_S: Final = 10.0
 _KEEP_EVERY_S: Final = 6 * 3600.0
 _LAST_S: Final = 5.0
+_ACLS_EVERY_S: Final = 60.0
 
 
 def start(session: SparkSession, plan: JobPlan) -> RunningJob:
@@ -85,6 +86,7 @@ class MirrorJob(LoopedJob):
         self._tasks_max = self._context.defaultParallelism
         self._followed_s = self._busy_s = self._kept_s = time.monotonic()
         self._ends_read_ms = 0
+        self._acls_s: float | None = None
 
     def follow(self) -> None:
         """Make topics follow, and take up new partitions. Raises JobStartError."""
@@ -93,6 +95,9 @@ class MirrorJob(LoopedJob):
             self._clients.call(driver.follow)
             self._clients.call(driver.follow_log_starts)
             self._clients.call(driver.follow_groups)
+            if self._acls_s is None or time.monotonic() - self._acls_s > _ACLS_EVERY_S:
+                self._clients.call(driver.follow_acls)
+                self._acls_s = time.monotonic()
             self._clients.call(functools.partial(driver.commit_positions, again=self._keeps))
         except FlowRefusedError as error:
             raise refused(str(error)) from error
