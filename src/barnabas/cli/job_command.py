@@ -13,9 +13,11 @@ from barnabas.cli.command_errors import CliError
 from barnabas.cli.job_redrive import redrive
 from barnabas.cli.job_requests import RunnerClient, job_path, read_jobs, runner_options
 from barnabas.cli.job_view import (
-    describe_lines,
+    COLUMNS,
+    describe_job,
     job_rows,
     print_offsets,
+    read_states,
     warn_unless_healthy,
     watch_jobs,
 )
@@ -28,7 +30,7 @@ from barnabas.cli.terminal_output import (
 )
 
 _FILE = click.Path(dir_okay=False, path_type=Path)
-_COLUMNS = ("JOB", "TYPE", "STATE", "TASKS", "RECORDS", "RECORDS/S", "LAG", "LAG S", "DEAD")
+_COLUMNS = ("JOB", *COLUMNS)
 _POLL_S = 0.3
 _WAIT_S = 60.0
 _SPARK_WAIT_S = 300.0
@@ -137,7 +139,7 @@ def validate(runner: RunnerClient, *, file: Path, as_json: bool) -> int:
 def list_jobs(runner: RunnerClient, *, watch: bool, as_json: bool) -> None:
     """List the jobs with their states and figures."""
     if watch:
-        watch_jobs(_COLUMNS, lambda: job_rows(runner))
+        watch_jobs(_COLUMNS, lambda: job_rows(runner, read_states(runner)))
     elif as_json:
         jobs = runner.ask("GET", "/connectors", expand="status")
         progress: dict[str, Any] = runner.find("GET", "/progress") or {}
@@ -145,7 +147,7 @@ def list_jobs(runner: RunnerClient, *, watch: bool, as_json: bool) -> None:
             found["progress"] = progress.get(name)
         print_json(jobs)
     else:
-        print_table(_COLUMNS, job_rows(runner))
+        print_table(_COLUMNS, job_rows(runner, read_states(runner)))
         warn_unless_healthy(runner)
 
 
@@ -155,17 +157,7 @@ def list_jobs(runner: RunnerClient, *, watch: bool, as_json: bool) -> None:
 @runner_options
 def describe(runner: RunnerClient, *, name: str, as_json: bool) -> None:
     """Show the configuration, states and figures of a job."""
-    found = {
-        "info": runner.ask("GET", job_path(name)),
-        "status": runner.find("GET", job_path(name, "status")),
-        "progress": runner.find("GET", job_path(name, "progress")),
-    }
-    if as_json:
-        print_json(found)
-        return
-    for line in describe_lines(found):
-        click.echo(line)
-    warn_unless_healthy(runner)
+    describe_job(runner, name, as_json=as_json)
 
 
 @job.command()

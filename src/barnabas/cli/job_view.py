@@ -10,21 +10,29 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from barnabas.cli.command_errors import complain
+from barnabas.cli.job_requests import job_path
 from barnabas.cli.service_requests import ServiceRefusalError
-from barnabas.cli.terminal_output import print_table
+from barnabas.cli.terminal_output import print_json, print_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from barnabas.cli.job_requests import RunnerClient
 
+COLUMNS = ("TYPE", "STATE", "TASKS", "RECORDS", "RECORDS/S", "LAG", "LAG S", "DEAD")
+"""The columns of `job_rows` behind the name."""
 _REFRESH_S = 1.0
 _INDENT = "  "
 
 
-def job_rows(runner: RunnerClient) -> list[tuple[object, ...]]:
-    """Return a row for each job."""
-    jobs = runner.ask("GET", "/connectors?expand=status&expand=info")
+def read_states(runner: RunnerClient) -> dict[str, Any]:
+    """Return the configuration and states of each job."""
+    jobs: dict[str, Any] = runner.ask("GET", "/connectors?expand=status&expand=info")
+    return jobs
+
+
+def job_rows(runner: RunnerClient, jobs: dict[str, Any]) -> list[tuple[object, ...]]:
+    """Return a row for each of these jobs, as `read_states` has them."""
     progress: dict[str, Any] = runner.find("GET", "/progress") or {}
     return [_row(name, jobs[name], progress.get(name) or {}) for name in sorted(jobs)]
 
@@ -89,7 +97,22 @@ def watch_jobs(columns: Sequence[str], rows: Callable[[], list[tuple[object, ...
             live.update(table(), refresh=True)
 
 
-def describe_lines(found: dict[str, Any]) -> Iterator[str]:
+def describe_job(runner: RunnerClient, name: str, *, as_json: bool) -> None:
+    """Print the configuration, states and figures of a job."""
+    found = {
+        "info": runner.ask("GET", job_path(name)),
+        "status": runner.find("GET", job_path(name, "status")),
+        "progress": runner.find("GET", job_path(name, "progress")),
+    }
+    if as_json:
+        print_json(found)
+        return
+    for line in _describe_lines(found):
+        click.echo(line)
+    warn_unless_healthy(runner)
+
+
+def _describe_lines(found: dict[str, Any]) -> Iterator[str]:
     """Return the description of a job as lines."""
     info, status, progress = found["info"], found["status"], found["progress"]
     yield f"job {info['name']} ({info['type']})"

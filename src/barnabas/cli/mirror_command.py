@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from barnabas.cli.job_requests import RunnerClient, job_path, runner_options
-from barnabas.cli.job_view import describe_lines, job_rows, warn_unless_healthy
+from barnabas.cli.job_view import (
+    COLUMNS,
+    describe_job,
+    job_rows,
+    read_states,
+    warn_unless_healthy,
+)
 from barnabas.cli.mirror_hosting import FlowPlace, is_confirmed, place_options
-from barnabas.cli.mirror_options import GivenFlow, flow_argument, flow_options
+from barnabas.cli.mirror_options import MIRROR_CLASS, GivenFlow, flow_argument, flow_options
 from barnabas.cli.mirror_promote_command import promote
 from barnabas.cli.mirror_requests import previewed
 from barnabas.cli.mirror_reverse_command import reverse
@@ -29,8 +35,8 @@ if TYPE_CHECKING:
     from barnabas.pipeline.mirror.flow_preview import TopicPreview
 
 _COLUMNS = ("TOPIC", "PARTITIONS", "OFFSETS", "BYTES", "AT THE TARGET")
-_LIST_COLUMNS = ("FLOW", "TYPE", "STATE", "TASKS", "RECORDS", "RECORDS/S", "LAG", "LAG S", "DEAD")
-_CLASS = "barnabas.MirrorConnector"
+_LIST_COLUMNS = ("FLOW", *COLUMNS)
+_CLASSES = (MIRROR_CLASS, "MirrorConnector", "Mirror")
 
 
 @click.group()
@@ -88,16 +94,15 @@ def _show_plan(given: GivenFlow, topics: Sequence[TopicPreview], acls: str) -> N
 @runner_options
 def list_flows(runner: RunnerClient, *, as_json: bool) -> None:
     """List the flows of a runner with their states and figures."""
-    found: dict[str, Any] = runner.ask("GET", "/connectors?expand=status&expand=info")
     flows = {
         name: each
-        for name, each in found.items()
-        if each["info"]["config"].get("connector.class") in (_CLASS, "MirrorConnector", "Mirror")
+        for name, each in read_states(runner).items()
+        if each["info"]["config"].get("connector.class") in _CLASSES
     }
     if as_json:
         print_json(flows)
         return
-    print_table(_LIST_COLUMNS, [row for row in job_rows(runner) if row[0] in flows])
+    print_table(_LIST_COLUMNS, job_rows(runner, flows))
     warn_unless_healthy(runner)
 
 
@@ -107,17 +112,7 @@ def list_flows(runner: RunnerClient, *, as_json: bool) -> None:
 @runner_options
 def describe(runner: RunnerClient, *, flow: str, as_json: bool) -> None:
     """Show the configuration, states and figures of a flow."""
-    found = {
-        "info": runner.ask("GET", job_path(flow)),
-        "status": runner.find("GET", job_path(flow, "status")),
-        "progress": runner.find("GET", job_path(flow, "progress")),
-    }
-    if as_json:
-        print_json(found)
-        return
-    for line in describe_lines(found):
-        click.echo(line)
-    warn_unless_healthy(runner)
+    describe_job(runner, flow, as_json=as_json)
 
 
 @mirror.command()

@@ -15,6 +15,7 @@ from barnabas.config import ConfigError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+MIRROR_CLASS = "barnabas.MirrorConnector"
 FILE = click.Path(dir_okay=False, path_type=Path)
 
 flow_argument = click.argument("flow", metavar="FLOW")
@@ -85,7 +86,7 @@ class GivenFlow:
         """Return the configuration of the flow's connector. Raises CliError, UsageError."""
         return {
             "name": flow,
-            "connector.class": "barnabas.MirrorConnector",
+            "connector.class": MIRROR_CLASS,
             "topics.regex": self.pattern,
             "offsets": self.offsets,
             **prefixed("source.", self.source_config),

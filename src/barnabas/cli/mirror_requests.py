@@ -20,24 +20,19 @@ T = TypeVar("T")
 def previewed(config: Mapping[str, str]) -> tuple[Sequence[TopicPreview], str]:
     """Return what a flow would copy: topics, and a sentence on ACLs. Raises CliError."""
     from barnabas.client import open_client
-    from barnabas.pipeline.definitions.config_types import ConfigValueError
     from barnabas.pipeline.mirror.flow_connector import flow_settings
     from barnabas.pipeline.mirror.flow_driver import FlowTopics
     from barnabas.pipeline.mirror.flow_preview import acl_preview, preview
-    from barnabas.pipeline.mirror.topic_following import FlowRefusedError
 
     async def ask() -> tuple[Sequence[TopicPreview], str]:
+        settings = flow_settings(config, {})
         wanted = FlowTopics((), config["topics.regex"])
         async with open_client(settings.source) as source, open_client(settings.target) as target:
             topics = await preview(settings, wanted, source, target)
             names = [each.topic for each in topics]
             return topics, await acl_preview(settings, names, source, target)
 
-    try:
-        settings = flow_settings(config, {})
-        return run_requests(ask)
-    except (ConfigValueError, FlowRefusedError) as error:
-        raise CliError(str(error)) from None
+    return run_requests(ask)
 
 
 def promoted(flow: str, target: str, topics: Sequence[str], file: str | None) -> Sequence[str]:
@@ -72,20 +67,15 @@ def promoted(flow: str, target: str, topics: Sequence[str], file: str | None) ->
 def reversal_plan(flow: str, config: Mapping[str, str]) -> Reversal:
     """Return how a flow is reversed; `config` is that of the reverse flow. Raises CliError."""
     from barnabas.client import open_client
-    from barnabas.pipeline.definitions.config_types import ConfigValueError
     from barnabas.pipeline.mirror.flow_connector import flow_settings
     from barnabas.pipeline.mirror.flow_reversal import reversal
-    from barnabas.pipeline.mirror.topic_following import FlowRefusedError
 
     async def ask() -> Reversal:
+        settings = flow_settings(config, {})
         async with open_client(settings.target) as old, open_client(settings.source) as promoted:
             return await reversal(flow, old, promoted)
 
-    try:
-        settings = flow_settings(config, {})
-        return run_requests(ask)
-    except (ConfigValueError, FlowRefusedError) as error:
-        raise CliError(str(error)) from None
+    return run_requests(ask)
 
 
 def prepared_reversal(plan: Reversal, config: Mapping[str, str]) -> None:
@@ -93,32 +83,34 @@ def prepared_reversal(plan: Reversal, config: Mapping[str, str]) -> None:
     from barnabas.client import open_client
     from barnabas.pipeline.mirror.flow_connector import flow_settings
     from barnabas.pipeline.mirror.flow_reversal import prepare
-    from barnabas.pipeline.mirror.topic_following import FlowRefusedError
-
-    settings = flow_settings(config, {})
 
     async def ask() -> None:
+        settings = flow_settings(config, {})
         async with open_client(settings.target) as old, open_client(settings.source) as promoted:
             await promoted.refresh_metadata()
             is_identical = settings.is_identical
             await prepare(plan, settings.flow, old, promoted, is_identical=is_identical)
 
-    try:
-        run_requests(ask)
-    except FlowRefusedError as error:
-        raise CliError(str(error)) from None
+    run_requests(ask)
 
 
 def run_requests(ask: Callable[[], Awaitable[T]]) -> T:
-    """Run a call. Raises CliError for a cluster that refuses, or does not answer."""
+    """Run a call.
+
+    Raises CliError for a flow that is refused, and a cluster that refuses or does not answer.
+    """
     import trio
 
     from barnabas.client import ClientError
+    from barnabas.pipeline.definitions.config_types import ConfigValueError
     from barnabas.pipeline.delivery.driver.group_offsets import GroupOffsetsError
+    from barnabas.pipeline.mirror.topic_following import FlowRefusedError
     from barnabas.protocol.errors import KafkaError
 
     try:
         return trio.run(ask)
+    except (ConfigValueError, FlowRefusedError) as error:
+        raise CliError(str(error)) from None
     except KafkaError as error:
         raise CliError(f"a cluster refuses a request: {error} ({error.code.name})") from None
     except (ClientError, GroupOffsetsError) as error:

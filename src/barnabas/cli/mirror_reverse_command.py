@@ -8,7 +8,7 @@ import click
 
 from barnabas.cli.client_options import pairs
 from barnabas.cli.mirror_hosting import FlowPlace, is_confirmed, place_options
-from barnabas.cli.mirror_options import FILE, flow_argument, prefixed
+from barnabas.cli.mirror_options import FILE, MIRROR_CLASS, flow_argument, prefixed
 from barnabas.cli.mirror_requests import prepared_reversal, reversal_plan
 from barnabas.cli.terminal_output import print_table, yes_option
 
@@ -70,7 +70,7 @@ def reverse(
     name = reverse or _reverse_name(flow)
     config = {
         "name": name,
-        "connector.class": "barnabas.MirrorConnector",
+        "connector.class": MIRROR_CLASS,
         "offsets": offsets,
         **prefixed("source.", target_config),
         **prefixed("target.", source_config),

@@ -1,7 +1,7 @@
 """A client of one cluster: finds the right broker, asks it, and asks again where that helps.
 
 `open_client` gives a `KafkaClient`; producing, reading, administration and groups are built on its
-four ways to ask: any broker, the controller, a partition's leader, a group's coordinator.
+four ways to ask: any broker, the controller, a partition's leader, a coordinator.
 """
 
 import logging
@@ -25,6 +25,7 @@ from barnabas.client.core.retry_backoff import Backoff
 from barnabas.client.failures import (
     Address,
     CallTimeoutError,
+    ClientError,
     ConnectionFailureError,
     raise_for,
 )
@@ -45,6 +46,18 @@ R = TypeVar("R", bound=Message)
 _FIND_COORDINATOR_BY_KEY: Final = 3
 """The newest version that asks for one key; later ones ask for several."""
 
+GROUP: Final = 0
+TRANSACTION: Final = 1
+"""What a coordinator is of: a group, or a transactional id."""
+COORDINATOR_ERRORS: Final = frozenset(
+    {
+        ErrorCode.NOT_COORDINATOR,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    }
+)
+"""Errors of a broker that is not, or not yet, the coordinator."""
+
 _LOGGED_FAILURES: Final = (4, 16)
 _LOGGED_EVERY: Final = 64
 
@@ -59,7 +72,7 @@ class KafkaClient:
         """Where the client's own tasks run; they end with the client."""
         self.pool = ConnectionPool(config, nursery)
         self._retry_backoff = Backoff(config.retry_backoff_s, config.retry_backoff_max_s)
-        self._coordinators: dict[str, Address] = {}
+        self._coordinators: dict[tuple[int, str], Address] = {}
         self._refreshing = trio.Lock()
         self._refreshes = 0
 
@@ -184,24 +197,56 @@ class KafkaClient:
         if code.retriable and not learned:
             self.metadata.forget_leader(topic, partition)
 
-    async def connection_to_coordinator(self, group: str, lane: str) -> BrokerConnection:
-        """Return an open connection to a group's coordinator. Raises KafkaError."""
-        address = self._coordinators.get(group)
+    async def ask_coordinator(
+        self,
+        key: str,
+        lane: str,
+        request: Message,
+        answer: type[R],
+        check: Callable[[R], T],
+        *,
+        kind: int = GROUP,
+        timeout_s: float | None = None,
+        max_version: int | None = None,
+    ) -> T:
+        """Return what `check` makes of a coordinator's response; it raises KafkaError for errors.
+
+        After an error that another coordinator may not have, it is looked up again for the next
+        request. Raises KafkaError, ClientError.
+        """
+        connection = await self.connection_to_coordinator(key, lane, kind)
+        try:
+            return check(
+                await connection.ask(request, answer, timeout_s=timeout_s, max_version=max_version)
+            )
+        except (KafkaError, ClientError) as error:
+            if isinstance(error, ClientError) or error.code in COORDINATOR_ERRORS:
+                self.forget_coordinator(key, kind)
+            raise
+
+    async def connection_to_coordinator(
+        self, key: str, lane: str, kind: int = GROUP
+    ) -> BrokerConnection:
+        """Return an open connection to the coordinator of a group or a transactional id.
+
+        Raises KafkaError.
+        """
+        address = self._coordinators.get((kind, key))
         if address is None:
-            address = self._coordinators[group] = await self._find_coordinator(group)
+            address = self._coordinators[kind, key] = await self._find_coordinator(key, kind)
         try:
             return await self.pool.connection(address, lane)
         except ConnectionFailureError:
-            self.forget_coordinator(group)
+            self.forget_coordinator(key, kind)
             raise
 
-    def forget_coordinator(self, group: str) -> None:
+    def forget_coordinator(self, key: str, kind: int = GROUP) -> None:
         """Have the coordinator looked up again before the next request to it."""
-        self._coordinators.pop(group, None)
+        self._coordinators.pop((kind, key), None)
 
-    async def _find_coordinator(self, group: str) -> Address:
+    async def _find_coordinator(self, key: str, kind: int) -> Address:
         response = await self.ask_any(
-            FindCoordinatorRequest(key=group),
+            FindCoordinatorRequest(key=key, key_type=kind),
             FindCoordinatorResponse,
             max_version=_FIND_COORDINATOR_BY_KEY,
         )

@@ -30,7 +30,7 @@ class SimLog:
         self.high_watermark = 0
         self.log_end_offset = 0
         self.synced_end = 0
-        self.promoted_epoch = -1
+        self.mirror_end_epoch = -1
         self.mirror_end = -1
         self._first = 0  # where the log would start without `advance_log_start`
         self._checkpointed = (0, 0)
@@ -66,7 +66,7 @@ class SimLog:
     def start_leader_epoch(self, epoch: int, start_offset: int) -> None:
         """A leader starts its epoch at `start_offset`."""
         if epoch > self.latest_epoch:
-            if self.latest_epoch < self.promoted_epoch <= epoch:
+            if self.latest_epoch < self.mirror_end_epoch <= epoch:
                 self._end_mirror()
             self._drop_epochs(start_offset)
             self.epochs = {**self.epochs, epoch: start_offset}
@@ -132,7 +132,7 @@ class SimLog:
 
     def _append(self, header: BatchHeader, data: bytes) -> None:
         epoch = header.partition_leader_epoch
-        is_mirrored = epoch < self.promoted_epoch
+        is_mirrored = epoch < self.mirror_end_epoch
         self.start_leader_epoch(epoch, self.log_end_offset if is_mirrored else header.base_offset)
         self._written_epochs = self.epochs
         self.batches.append((header, data))
@@ -140,9 +140,9 @@ class SimLog:
 
     # The end of a mirror
 
-    def expect_promotion(self, epoch: int) -> None:
+    def note_mirror_epochs(self, epoch: int) -> None:
         """Batches of leader epochs below `epoch` are mirrored; -1: the log never was a mirror."""
-        self.promoted_epoch = epoch
+        self.mirror_end_epoch = epoch
 
     def open_transactions_of_mirror(self, leader_epoch: int) -> list[tuple[int, int]]:
         """Return no transaction: this log has no producers."""
@@ -235,7 +235,7 @@ class SimLog:
 
     def _restart(self) -> None:
         """Recover: the last batch ends the log, and all of them state their epochs again."""
-        self.promoted_epoch = -1  # until the metadata is here again
+        self.mirror_end_epoch = -1  # until the metadata is here again
         end = self.log_end_offset = self.batches[-1][0].next_offset if self.batches else self._first
         self.epochs = self._written_epochs
         self._drop_epochs(end)

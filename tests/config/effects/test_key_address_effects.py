@@ -1,17 +1,15 @@
 """Properties of the keys that sign tokens, fetched from an issuer over HTTP."""
 
-import json
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import pairwise
-from threading import Thread
 
 import pytest
 from joserfc.jwk import KeySet, RSAKey
 
 from barnabas.config import ConfigError
+from tests.config.effects.http_issuer import DocumentHandler, IssuerServer, serving
 from tests.config.effects.observed import observes
 from tests.config.effects.test_sasl_effects import (
     KEY,
@@ -28,45 +26,29 @@ INVALID = b'{"status":"invalid_token"}'
 HOUR_MS = "3600000"
 
 
-class Issuer(ThreadingHTTPServer):
+class Issuer(IssuerServer):
     """Serves `keys`, or fails while `is_down`, and notes the times of requests."""
 
-    daemon_threads = True
-
     def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
+        super().__init__(_Handler, "/jwks.json")
         self.keys = [KEY]
         self.is_down = False
         self.asked_at_s: list[float] = []
 
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.server_port}/jwks.json"
 
-
-class _Handler(BaseHTTPRequestHandler):
-    def do_GET(self) -> None:
+class _Handler(DocumentHandler):
+    def do_GET(self) -> None:  # noqa: N802 - a name of http.server
         issuer = self.server
         assert isinstance(issuer, Issuer)
         issuer.asked_at_s.append(time.monotonic())
-        document = json.dumps(KeySet(issuer.keys).as_dict(private=False)).encode()
-        self.send_response(503 if issuer.is_down else 200)
-        self.send_header("content-length", str(len(document)))
-        self.end_headers()
-        self.wfile.write(document)
-
-    def log_request(self, code: object = "-", size: object = "-") -> None:
-        """Print nothing."""
+        status = 503 if issuer.is_down else 200
+        self.answer(status, KeySet(issuer.keys).as_dict(private=False))
 
 
 @pytest.fixture
 def issuer() -> Iterator[Issuer]:
-    with Issuer() as server:
-        thread = Thread(target=server.serve_forever, daemon=True)
-        thread.start()
+    with serving(Issuer()) as server:
         yield server
-        server.shutdown()
-        thread.join()
 
 
 @contextmanager

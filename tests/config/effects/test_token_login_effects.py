@@ -1,12 +1,9 @@
 """Properties of the token with which a node logs in at another one, which verifies it."""
 
 import base64
-import json
 import time
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
 from urllib.parse import parse_qs
 
 import pytest
@@ -22,6 +19,7 @@ from barnabas.config import NodeConfig
 from barnabas.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from barnabas.security.sasl.node_credentials import BROKER_MECHANISM
 from barnabas.server.node.peer_access import PeerAccess
+from tests.config.effects.http_issuer import DocumentHandler, IssuerServer, serving
 from tests.config.effects.observed import observes
 from tests.config.effects.test_sasl_effects import (
     LISTENER,
@@ -41,46 +39,29 @@ def signed(**claims: int) -> str:
     return token(**claims).decode().split("Bearer ")[1].rstrip("\x01")
 
 
-class Issuer(ThreadingHTTPServer):
+class Issuer(IssuerServer):
     """An issuer with the client `node`, which keeps the forms that it gets."""
 
-    daemon_threads = True
-
     def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
+        super().__init__(_Handler, "/token")
         self.forms: list[dict[str, list[str]]] = []
         self.answer: dict[str, object] = {}
 
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.server_port}/token"
 
-
-class _Handler(BaseHTTPRequestHandler):
-    def do_POST(self) -> None:
+class _Handler(DocumentHandler):
+    def do_POST(self) -> None:  # noqa: N802 - a name of http.server
         issuer = self.server
         assert isinstance(issuer, Issuer)
         issuer.forms.append(parse_qs(self.rfile.read(int(self.headers["content-length"])).decode()))
         known = "Basic " + base64.b64encode(b"node:node-secret").decode()
         status = 200 if self.headers["authorization"] == known else 401
-        document = json.dumps(issuer.answer or {"access_token": signed()}).encode()
-        self.send_response(status)
-        self.send_header("content-length", str(len(document)))
-        self.end_headers()
-        self.wfile.write(document)
-
-    def log_request(self, code: object = "-", size: object = "-") -> None:
-        """Print nothing."""
+        self.answer(status, issuer.answer or {"access_token": signed()})
 
 
 @pytest.fixture
 def issuer() -> Iterator[Issuer]:
-    with Issuer() as server:
-        thread = Thread(target=server.serve_forever, daemon=True)
-        thread.start()
+    with serving(Issuer()) as server:
         yield server
-        server.shutdown()
-        thread.join()
 
 
 @pytest.fixture

@@ -92,7 +92,7 @@ def test_move_of_a_log_written_meanwhile_copies_all_records(manager) -> None:
 def test_moved_log_keeps_the_end_of_its_mirror(manager) -> None:
     log = create(manager)
     write(log, 0, 3)
-    log.expect_promotion(5)
+    log.note_mirror_epochs(5)
     log.start_leader_epoch(5, 3)
     append(log, b"own", producer=(6, 0, 0), epoch=5)
     move = begin(manager)

@@ -211,7 +211,7 @@ def _end(batch: bytes) -> int:
 
 def promote(log: PartitionLog, epoch: int = 9) -> None:
     """End the mirror as its leader does."""
-    log.expect_promotion(epoch)
+    log.note_mirror_epochs(epoch)
     log.start_leader_epoch(epoch, log.log_end_offset)
     for producer_id, producer_epoch in log.open_transactions_of_mirror(epoch):
         log.append_as_leader(
@@ -264,7 +264,7 @@ def test_promotion_aborts_open_transactions_and_forgets_producers(log, restarts)
 def test_follower_ends_the_mirror_at_the_same_offset(log, tmp_path: Path) -> None:
     """The promotion reaches it before the rest of the mirror does."""
     follower = new_log(open_volume(tmp_path / "follower"), LogConfig())
-    follower.expect_promotion(9)
+    follower.note_mirror_epochs(9)
     mirrored(log)
     promote(log)
     own_producer(log, 7, 0)
@@ -317,7 +317,7 @@ def test_mirror_that_could_not_be_ended_is_ended_at_the_next_attempt(
     log, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mirrored(log)
-    log.expect_promotion(9)
+    log.note_mirror_epochs(9)
 
     def fail(*_: object, **__: object) -> None:
         raise OSError(errno.EMFILE, "Too many open files")
@@ -363,7 +363,7 @@ def test_leader_epoch_of_a_mirror_starts_before_its_gap(log, end_epoch, start) -
 
     In another log compaction has made the gap, and the epoch starts at its batch, as in Kafka.
     """
-    log.expect_promotion(end_epoch)
+    log.note_mirror_epochs(end_epoch)
     for each, epoch in ((placed(batch(b"a"), 0), 3), (placed(batch(b"b"), 10), 4)):
         data = bytearray(each)
         assign_offset(data, 0, read_header(each).base_offset, epoch)

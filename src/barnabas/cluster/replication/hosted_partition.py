@@ -163,7 +163,7 @@ class HostedPartition(ABC):
 
     def _prepare_log(self, log: PartitionLog) -> None:
         """Set in the log which leader epochs are a mirror's, before it takes over an epoch."""
-        log.expect_promotion(NOT_PROMOTED if self.mirror is None else self.mirror.end_epoch)
+        log.note_mirror_epochs(NOT_PROMOTED if self.mirror is None else self.mirror.end_epoch)
 
     def _set_alone(self) -> None:
         """Note whether this broker has the only replica: then nothing waits for a follower."""

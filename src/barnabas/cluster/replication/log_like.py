@@ -67,7 +67,7 @@ class LogLike(Protocol):
         """Append batches of another cluster's log with their offsets, as its mirror's leader."""
         ...
 
-    def expect_promotion(self, epoch: int) -> None:
+    def note_mirror_epochs(self, epoch: int) -> None:
         """Batches of leader epochs below `epoch` are mirrored; -1: the log never was a mirror."""
         ...
 

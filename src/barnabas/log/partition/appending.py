@@ -111,7 +111,7 @@ def _epoch_start(log: "PartitionLog", leader_epoch: int, first: int) -> int:
     As in Kafka that is at the batch. In a mirror the source's gaps may be before it, and a replica
     with records of an earlier epoch there must remove them, so the epoch starts at the log end.
     """
-    return log.log_end_offset if leader_epoch < log.promoted_epoch else first
+    return log.log_end_offset if leader_epoch < log.mirror_end_epoch else first
 
 
 def write_batch(

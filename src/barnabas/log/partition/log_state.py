@@ -53,10 +53,10 @@ class LogState:
         "log_end_offset",
         "log_start_offset",
         "mirror_end",
+        "mirror_end_epoch",
         "name_changes",
         "partition",
         "producers",
-        "promoted_epoch",
         "read_ends",
         "recovery_point",
         "segments",
@@ -83,7 +83,7 @@ class LogState:
         self.recovery_point = 0
         self.first_dirty_offset = 0  # the log is compacted below this offset
         self.mirror_end = -1  # where the log stopped to be a mirror; -1 if it never did
-        self.promoted_epoch = -1  # leader epochs below it are a mirror's; -1 if it never was one
+        self.mirror_end_epoch = -1  # leader epochs below it are a mirror's; -1 if it never was one
         self.flushed_ms = 0  # when flush.ms was last checked or applied
         self.cuts = 0  # how often the log end moved back
         self.name_changes = 0  # how often files of the directory were created or replaced
@@ -230,9 +230,9 @@ class LogState:
 
     # Mirrors
 
-    def expect_promotion(self, epoch: int) -> None:
+    def note_mirror_epochs(self, epoch: int) -> None:
         """Batches of leader epochs below `epoch` are mirrored; -1: the log never was a mirror."""
-        self.promoted_epoch = epoch
+        self.mirror_end_epoch = epoch
 
     def note_mirror_end(self, offset: int) -> None:
         """The batches below `offset` are a mirror's, and those from there on are not."""

@@ -22,7 +22,7 @@ def end_mirror(log: "PartitionLog", leader_epoch: int) -> None:
 
     Called before the log takes over a new leader epoch.
     """
-    if not log.epochs.latest < log.promoted_epoch <= leader_epoch:
+    if not log.epochs.latest < log.mirror_end_epoch <= leader_epoch:
         return
     content = encode_mirror_end(log.log_end_offset)
     replace_file(f"{log.directory}/{MIRROR_END}", content, sync=False)

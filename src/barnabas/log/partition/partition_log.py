@@ -192,7 +192,7 @@ class PartitionLog(LogState):
 
     def start_leader_epoch(self, epoch: int, start_offset: int) -> None:
         """A leader starts its epoch at `start_offset`; the next append writes that to the file."""
-        if self.promoted_epoch > self.epochs.latest:
+        if self.mirror_end_epoch > self.epochs.latest:
             try:
                 self.guarded(mirror_end.end_mirror, self, epoch)
             except KafkaError:

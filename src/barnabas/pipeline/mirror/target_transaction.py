@@ -8,8 +8,9 @@ open, and fences its producer. The position is read after that, so no other copy
 from collections.abc import Callable
 from typing import Final, TypeVar
 
-from barnabas.client import Address, ClientError, KafkaClient
+from barnabas.client import KafkaClient
 from barnabas.client.failures import raise_for
+from barnabas.client.kafka_client import GROUP, TRANSACTION
 from barnabas.pipeline.delivery.driver.group_offsets import GroupEntry
 from barnabas.pipeline.mirror.batch_copy import ProducerIdentity
 from barnabas.pipeline.mirror.flow_values import Partition
@@ -23,10 +24,6 @@ from barnabas.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnResponse,
 )
 from barnabas.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
-from barnabas.protocol.messages.find_coordinator import (
-    FindCoordinatorRequest,
-    FindCoordinatorResponse,
-)
 from barnabas.protocol.messages.init_producer_id import (
     InitProducerIdRequest,
     InitProducerIdResponse,
@@ -38,8 +35,6 @@ from barnabas.protocol.messages.txn_offset_commit import (
 )
 from barnabas.protocol.messages_base import Message
 
-_GROUP: Final = 0
-_TRANSACTION: Final = 1
 _LANE: Final = "transactions"
 # The newest versions that are not of transactions of version 2, or not for brokers only.
 _INIT_MAX: Final = 5
@@ -48,14 +43,6 @@ _ADD_OFFSETS_MAX: Final = 3
 _COMMIT_OFFSETS_MAX: Final = 3
 _END_MAX: Final = 4
 _FETCH_ONE_GROUP_MAX: Final = 7
-_FIND_ONE_MAX: Final = 3
-_MOVED: Final = frozenset(
-    {
-        ErrorCode.NOT_COORDINATOR,
-        ErrorCode.COORDINATOR_NOT_AVAILABLE,
-        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-    }
-)
 
 R = TypeVar("R", bound=Message)
 T = TypeVar("T")
@@ -72,7 +59,6 @@ class TargetTransaction:
         self._group_id = group_id
         self._topic, self._partition = where
         self._identity = ProducerIdentity(-1, -1)
-        self._coordinators: dict[int, Address] = {}
 
     async def begin(self, timeout_ms: int) -> ProducerIdentity:
         """Take the transactional id over and return the identity to write with."""
@@ -85,7 +71,7 @@ class TargetTransaction:
             return ProducerIdentity(response.producer_id, response.producer_epoch)
 
         self._identity = await self._ask(
-            _TRANSACTION, request, InitProducerIdResponse, check, _INIT_MAX
+            TRANSACTION, request, InitProducerIdResponse, check, _INIT_MAX
         )
         return self._identity
 
@@ -101,12 +87,10 @@ class TargetTransaction:
             for found in response.topics:
                 for each in found.partitions:
                     raise_for(each.error_code, f"group {self._group_id}")
-                    return GroupEntry(
-                        each.committed_offset, each.metadata or "", each.committed_leader_epoch
-                    )
+                    return GroupEntry.of(each)
             raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "no offset in the response")
 
-        return await self._ask(_GROUP, request, OffsetFetchResponse, check, _FETCH_ONE_GROUP_MAX)
+        return await self._ask(GROUP, request, OffsetFetchResponse, check, _FETCH_ONE_GROUP_MAX)
 
     async def add_partition(self) -> None:
         """Make the partition a part of the transaction, before its first batch."""
@@ -126,7 +110,7 @@ class TargetTransaction:
                     raise_for(each.partition_error_code, f"{self._topic}-{self._partition}")
 
         await self._ask(
-            _TRANSACTION, request, AddPartitionsToTxnResponse, check, _ADD_PARTITIONS_MAX
+            TRANSACTION, request, AddPartitionsToTxnResponse, check, _ADD_PARTITIONS_MAX
         )
 
     async def commit(self, position: GroupEntry) -> None:
@@ -142,7 +126,7 @@ class TargetTransaction:
         def added_check(response: AddOffsetsToTxnResponse) -> None:
             raise_for(response.error_code, f"group {self._group_id}")
 
-        await self._ask(_TRANSACTION, added, AddOffsetsToTxnResponse, added_check, _ADD_OFFSETS_MAX)
+        await self._ask(TRANSACTION, added, AddOffsetsToTxnResponse, added_check, _ADD_OFFSETS_MAX)
         await self._commit_position(position)
         await self._end(committed=True)
 
@@ -174,7 +158,7 @@ class TargetTransaction:
                 for each in found.partitions:
                     raise_for(each.error_code, f"group {self._group_id}")
 
-        await self._ask(_GROUP, request, TxnOffsetCommitResponse, check, _COMMIT_OFFSETS_MAX)
+        await self._ask(GROUP, request, TxnOffsetCommitResponse, check, _COMMIT_OFFSETS_MAX)
 
     async def _end(self, *, committed: bool) -> None:
         request = EndTxnRequest(
@@ -187,7 +171,7 @@ class TargetTransaction:
         def check(response: EndTxnResponse) -> None:
             raise_for(response.error_code, f"transactional id {self._id}")
 
-        await self._ask(_TRANSACTION, request, EndTxnResponse, check, _END_MAX)
+        await self._ask(TRANSACTION, request, EndTxnResponse, check, _END_MAX)
 
     async def _ask(
         self,
@@ -199,26 +183,11 @@ class TargetTransaction:
     ) -> T:
         """Return what `check` makes of the coordinator's response; retriable errors are retried."""
 
+        key = self._id if kind == TRANSACTION else self._group_id
+
         async def attempt() -> T:
-            address = await self._coordinator(kind)
-            try:
-                connection = await self._client.pool.connection(address, _LANE)
-                return check(await connection.ask(request, answer, max_version=version_max))
-            except (KafkaError, ClientError) as error:
-                if isinstance(error, ClientError) or error.code in _MOVED:
-                    self._coordinators.pop(kind, None)
-                raise
+            return await self._client.ask_coordinator(
+                key, _LANE, request, answer, check, kind=kind, max_version=version_max
+            )
 
         return await self._client.retry(f"{type(request).__name__} of {self._id}", attempt)
-
-    async def _coordinator(self, kind: int) -> Address:
-        if kind not in self._coordinators:
-            key = self._id if kind == _TRANSACTION else self._group_id
-            found = await self._client.ask_any(
-                FindCoordinatorRequest(key=key, key_type=kind),
-                FindCoordinatorResponse,
-                max_version=_FIND_ONE_MAX,
-            )
-            raise_for(found.error_code, found.error_message)
-            self._coordinators[kind] = Address(found.host, found.port)
-        return self._coordinators[kind]

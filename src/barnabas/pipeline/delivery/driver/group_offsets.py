@@ -10,6 +10,7 @@ from typing import Final, NamedTuple, TypeVar
 
 from barnabas.client import ClientError, KafkaClient
 from barnabas.client.failures import raise_for
+from barnabas.client.kafka_client import COORDINATOR_ERRORS
 from barnabas.protocol.errors import ErrorCode, KafkaError, error_code
 from barnabas.protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 from barnabas.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
@@ -22,13 +23,6 @@ _REQUEST_TIMEOUT_S: Final = 10.0
 _LANE: Final = "offsets"
 _FETCH_OF_ONE_GROUP: Final = 7
 _COMMIT_BY_NAME: Final = 9
-_COORDINATOR: Final = frozenset(
-    {
-        ErrorCode.NOT_COORDINATOR,
-        ErrorCode.COORDINATOR_NOT_AVAILABLE,
-        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-    }
-)
 
 R = TypeVar("R", bound=Message)
 T = TypeVar("T")
@@ -42,6 +36,11 @@ class GroupEntry(NamedTuple):
     metadata: str = ""
     leader_epoch: int = -1
     """The leader epoch of the last record before the offset; -1 when that is unknown."""
+
+    @classmethod
+    def of(cls, found: OffsetFetchResponse.OffsetFetchResponsePartition) -> "GroupEntry":
+        """Return the entry of one partition in a response; offset -1 when there is none."""
+        return cls(found.committed_offset, found.metadata or "", found.committed_leader_epoch)
 
 
 class GroupOffsetsError(Exception):
@@ -74,9 +73,7 @@ class GroupOffsets:
         def check(response: OffsetFetchResponse) -> dict[Partition, GroupEntry]:
             raise_for(response.error_code)
             return {
-                (topic.name, each.partition_index): GroupEntry(
-                    each.committed_offset, each.metadata or "", each.committed_leader_epoch
-                )
+                (topic.name, each.partition_index): GroupEntry.of(each)
                 for topic in response.topics
                 for each in topic.partitions
                 if each.committed_offset >= 0
@@ -86,29 +83,6 @@ class GroupOffsets:
 
     async def commit(self, group: str, entries: Mapping[Partition, GroupEntry]) -> None:
         """Set positions with their metadata and leader epochs. Raises GroupOffsetsError."""
-        await self._commit(group, entries)
-
-    async def alter(self, group: str, positions: Mapping[Partition, int | None]) -> None:
-        """Set positions; None removes the offset of a partition. Raises GroupOffsetsError."""
-        kept = {where: at for where, at in positions.items() if at is not None}
-        if kept:
-            await self._commit(group, {where: GroupEntry(at) for where, at in kept.items()})
-        removed = [where for where, at in positions.items() if at is None]
-        if removed:
-            await self._remove(group, removed)
-
-    async def reset(self, group: str) -> None:
-        """Remove the group with all its offsets. Raises GroupOffsetsError."""
-
-        def check(response: DeleteGroupsResponse) -> None:
-            for result in response.results:
-                if error_code(result.error_code) is not ErrorCode.GROUP_ID_NOT_FOUND:
-                    raise_for(result.error_code)
-
-        request = DeleteGroupsRequest(groups_names=[group])
-        await self._ask(group, request, DeleteGroupsResponse, check)
-
-    async def _commit(self, group: str, entries: Mapping[Partition, GroupEntry]) -> None:
         partition_kind = OffsetCommitRequest.OffsetCommitRequestPartition
         topics = [
             OffsetCommitRequest.OffsetCommitRequestTopic(
@@ -133,6 +107,26 @@ class GroupOffsets:
 
         request = OffsetCommitRequest(group_id=group, topics=topics)
         await self._ask(group, request, OffsetCommitResponse, check, _COMMIT_BY_NAME)
+
+    async def alter(self, group: str, positions: Mapping[Partition, int | None]) -> None:
+        """Set positions; None removes the offset of a partition. Raises GroupOffsetsError."""
+        kept = {where: at for where, at in positions.items() if at is not None}
+        if kept:
+            await self.commit(group, {where: GroupEntry(at) for where, at in kept.items()})
+        removed = [where for where, at in positions.items() if at is None]
+        if removed:
+            await self._remove(group, removed)
+
+    async def reset(self, group: str) -> None:
+        """Remove the group with all its offsets. Raises GroupOffsetsError."""
+
+        def check(response: DeleteGroupsResponse) -> None:
+            for result in response.results:
+                if error_code(result.error_code) is not ErrorCode.GROUP_ID_NOT_FOUND:
+                    raise_for(result.error_code)
+
+        request = DeleteGroupsRequest(groups_names=[group])
+        await self._ask(group, request, DeleteGroupsResponse, check)
 
     async def _remove(self, group: str, partitions: Iterable[Partition]) -> None:
         partition_kind = OffsetDeleteRequest.OffsetDeleteRequestPartition
@@ -167,17 +161,15 @@ class GroupOffsets:
         client = self._client
 
         async def attempt() -> T:
-            connection = await client.connection_to_coordinator(group, _LANE)
-            try:
-                return check(
-                    await connection.ask(
-                        request, answer, timeout_s=_REQUEST_TIMEOUT_S, max_version=max_version
-                    )
-                )
-            except (KafkaError, ClientError) as error:
-                if isinstance(error, ClientError) or error.code in _COORDINATOR:
-                    client.forget_coordinator(group)
-                raise
+            return await client.ask_coordinator(
+                group,
+                _LANE,
+                request,
+                answer,
+                check,
+                timeout_s=_REQUEST_TIMEOUT_S,
+                max_version=max_version,
+            )
 
         what = f"the request for the offsets of group {group}"
         try:
@@ -196,7 +188,7 @@ def _by_topic(partitions: Iterable[Partition]) -> dict[str, list[int]]:
 def _raise_for_partition(topic: str, partition: int, number: int) -> None:
     """Raise the error of one partition; what the coordinator cannot do now is tried again."""
     code = error_code(number)
-    if code in _COORDINATOR:
+    if code in COORDINATOR_ERRORS:
         raise KafkaError(code, f"{topic}-{partition}")
     if code is not ErrorCode.NONE:
         raise GroupOffsetsError(f"{topic}-{partition}: {code.name}")
