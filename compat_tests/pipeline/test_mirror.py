@@ -156,6 +156,15 @@ def records(server: ServerProcess, topic: str, partition: int) -> list[Any]:
         )
 
 
+def latest(found: list[Any]) -> list[Any]:
+    """Return the last record of each key, in order: each side compacts when it wants.
+
+    Records end with key, value, headers and time.
+    """
+    by_key = {each[-4]: number for number, each in enumerate(found)}
+    return [found[number] for number in sorted(by_key.values())]
+
+
 def consumer(server: ServerProcess, group: str) -> Consumer:
     return Consumer({"bootstrap.servers": server.bootstrap, "group.id": group})
 
@@ -227,8 +236,10 @@ def test_committed_records_are_equal_at_a_target_that_assigns_offsets(
     expected = contents(source, plain, 2)
     eventually(lambda: contents(target, plain, 2) == expected, job)
     assert sum(map(len, expected)) == 240
-    expected = contents(source, compacted, 1)
-    eventually(lambda: contents(target, compacted, 1) == expected, job)
+
+    [expected] = contents(source, compacted, 1)
+    assert len(expected) < 150
+    eventually(lambda: latest(contents(target, compacted, 1)[0]) == latest(expected), job)
 
 
 @pytest.mark.skipif(jars.missing() is not None, reason=str(jars.missing()))
@@ -254,11 +265,13 @@ def test_offsets_groups_and_properties_are_equal_at_a_mirror(source, target, sta
     commit(source, group, TopicPartition(plain, 0, 17, metadata="noted"))
     job = start(unique("flow"), plain, compacted)
     fill(source, plain, 60, 2)
-    for topic, partitions in ((plain, 2), (compacted, 1)):
-        for number in range(partitions):
-            expected = records(source, topic, number)
-            eventually(lambda: records(target, topic, number) == expected, job)  # noqa: B023
-            assert ends(target, topic, number) == ends(source, topic, number)
+    for number in range(2):
+        expected = records(source, plain, number)
+        eventually(lambda: records(target, plain, number) == expected, job)  # noqa: B023
+        assert ends(target, plain, number) == ends(source, plain, number)
+    expected = latest(records(source, compacted, 0))
+    eventually(lambda: latest(records(target, compacted, 0)) == expected, job)
+    assert ends(target, compacted, 0) == ends(source, compacted, 0)
     eventually(lambda: committed(target, group, plain) == (17, "noted"), job)
     assert configs(target, plain)["max.message.bytes"] == "2000000"
 
