@@ -1,6 +1,7 @@
 """`python -m compat_tests.clients`: run whole suites of clients on three nodes; print a table.
 
-Each suite has a new cluster. The exit status is 1 when a test fails that passes on Apache Kafka.
+Each suite has a new cluster. The exit status is 1 when a test fails that passes on Apache Kafka;
+the logs of the nodes are then kept in a directory that the output names.
 """
 
 import argparse
@@ -14,7 +15,7 @@ from compat_tests.clients import franz_suites, java_tools, python_suites
 from compat_tests.clients.franz_suites import ClientFiles, ScramUser
 from compat_tests.clients.known_failures import KNOWN, unexpected
 from compat_tests.clients.outcomes import Outcome, Result, counts, failures
-from compat_tests.clients.three_nodes import three_nodes
+from compat_tests.clients.three_nodes import keep_logs, logs_kept, three_nodes
 from compat_tests.cluster.clusters import CLUSTERS, TrialCluster
 
 _RECORDS_PER_SECOND = 1000
@@ -80,8 +81,13 @@ def _run(name: str, server: str, extent: Extent, *, is_secured: bool) -> list[Ou
     if reason := suite.missing():
         print(f"skipping {name}: {reason}", flush=True)
         return None
-    with three_nodes(server, suite.partitions, is_secured=is_secured) as cluster:
+    with (
+        three_nodes(server, suite.partitions, is_secured=is_secured) as cluster,
+        logs_kept(cluster),
+    ):
         outcomes = suite.run(cluster, extent)
+        if unexpected(outcomes):
+            keep_logs(cluster)
     seconds = sum(each.seconds for each in outcomes if "/" not in each.name)
     print(f"{name} on {server}: {counts(outcomes)}, {seconds:.0f} s of tests", flush=True)
     return outcomes

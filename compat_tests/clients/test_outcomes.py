@@ -1,9 +1,14 @@
 """The outcomes that are read from the output of foreign suites."""
 
+import shutil
 from pathlib import Path
+
+import pytest
 
 from compat_tests.clients import known_failures
 from compat_tests.clients.outcomes import Outcome, Result, counts, failures, of_go, of_junit
+from compat_tests.clients.three_nodes import logs_kept
+from compat_tests.cluster.clusters import BarnabasCluster
 
 GO = """\
 === RUN   TestRead
@@ -45,3 +50,17 @@ def test_failure_is_unexpected_unless_kafka_has_it_too() -> None:
     known = Outcome(next(iter(known_failures.KNOWN)), Result.FAILED, 1)
     new = Outcome("tests.new", Result.FAILED, 1)
     assert known_failures.unexpected([known, new]) == [new]
+
+
+def test_whole_logs_of_nodes_outlive_a_failed_suite(capsys: pytest.CaptureFixture[str]) -> None:
+    cluster = BarnabasCluster()
+    for node_id, node in cluster.processes.nodes.items():
+        node.log += [f"line {number} of node {node_id}\n" for number in range(100)]
+    with pytest.raises(AssertionError, match="refused"), logs_kept(cluster):
+        raise AssertionError("refused")
+    cluster.close()
+    directory = Path(capsys.readouterr().out.split()[-1])
+    logs = {each.name: each.read_text().splitlines() for each in directory.iterdir()}
+    shutil.rmtree(directory)
+    assert sorted(logs) == ["node-1.log", "node-2.log", "node-3.log"]
+    assert logs["node-2.log"] == [f"line {number} of node 2" for number in range(100)]

@@ -12,7 +12,7 @@ from compat_tests.clients import franz_suites, python_suites
 from compat_tests.clients.java_tools import SCENARIOS, Scenario
 from compat_tests.clients.known_failures import unexpected
 from compat_tests.clients.outcomes import Outcome, Result, failures
-from compat_tests.clients.three_nodes import three_nodes
+from compat_tests.clients.three_nodes import logs_kept, three_nodes
 from compat_tests.cluster.clusters import TrialCluster
 
 pytestmark = pytest.mark.timeout(600)
@@ -43,22 +43,25 @@ def check(outcomes: list[Outcome], passed: int) -> None:
 def test_suite_of_kgo_passes(cluster: TrialCluster) -> None:
     if reason := franz_suites.missing():
         pytest.skip(reason)
-    outcomes = franz_suites.run(
-        "kgo", cluster.bootstrap, records=KGO_RECORDS, tests=KGO_TESTS, timeout_s=TIMEOUT_S
-    )
-    check(outcomes, passed=10)
+    with logs_kept(cluster):
+        outcomes = franz_suites.run(
+            "kgo", cluster.bootstrap, records=KGO_RECORDS, tests=KGO_TESTS, timeout_s=TIMEOUT_S
+        )
+        check(outcomes, passed=10)
 
 
 def test_suite_of_kafka_python_passes(cluster: TrialCluster) -> None:
     if reason := python_suites.missing_kafka_python():
         pytest.skip(reason)
-    outcomes = python_suites.run_kafka_python(
-        cluster.addresses[1], tests=KAFKA_PYTHON_TESTS, timeout_s=TIMEOUT_S
-    )
-    check(outcomes, passed=25)
+    with logs_kept(cluster):
+        outcomes = python_suites.run_kafka_python(
+            cluster.addresses[1], tests=KAFKA_PYTHON_TESTS, timeout_s=TIMEOUT_S
+        )
+        check(outcomes, passed=25)
 
 
 @jars.needed
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=[each.__name__ for each in SCENARIOS])
 def test_java_tool_ends_without_an_error(cluster: TrialCluster, scenario: Scenario) -> None:
-    scenario(cluster.bootstrap, JAVA_RECORDS)
+    with logs_kept(cluster):
+        scenario(cluster.bootstrap, JAVA_RECORDS)

@@ -1,5 +1,8 @@
 """The clusters that the suites run on, with properties that the suites' own brokers have."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from compat_tests.cluster.clusters import (
     BarnabasCluster,
     KafkaCluster,
@@ -29,3 +32,18 @@ def three_nodes(kind: str, partitions: int = 4, *, is_secured: bool = False) -> 
     for node_id, node in cluster.processes.nodes.items():
         node.config["advertised.listeners"] = f"PLAINTEXT://{cluster.addresses[node_id]}"
     return cluster
+
+
+def keep_logs(cluster: TrialCluster) -> None:
+    """Write the nodes' logs to a directory that stays, and print its path."""
+    print(f"the logs of the nodes are in {cluster.keep_logs()}", flush=True)
+
+
+@contextmanager
+def logs_kept(cluster: TrialCluster) -> Iterator[None]:
+    """Keep the nodes' logs when the block raises."""
+    try:
+        yield
+    except BaseException:
+        keep_logs(cluster)
+        raise
