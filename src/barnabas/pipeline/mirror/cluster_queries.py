@@ -21,6 +21,10 @@ from barnabas.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResponse,
 )
+from barnabas.protocol.messages.describe_log_dirs import (
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
+)
 from barnabas.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
@@ -96,16 +100,24 @@ async def topics(client: KafkaClient, names: Collection[str] | None = None) -> d
 
 
 async def offsets(
-    client: KafkaClient, pairs: Iterable[Partition], which: int, *, read_committed: bool = False
+    client: KafkaClient,
+    pairs: Iterable[Partition],
+    which: int,
+    *,
+    read_committed: bool = False,
+    may_be_deleted: bool = False,
 ) -> dict[Partition, int]:
-    """Return the offset EARLIEST or LATEST of partitions. Raises KafkaError, ClientError."""
+    """Return the offset EARLIEST or LATEST of partitions. Raises KafkaError, ClientError.
+
+    With `may_be_deleted` partitions are missing whose topics do not exist.
+    """
 
     async def ask(node_id: int, mine: list[Partition]) -> dict[Partition, int]:
         return await _list(
             client, node_id, _list_request(mine, which, read_committed=read_committed)
         )
 
-    return await _from_leaders(client, "listing offsets", pairs, ask)
+    return await _from_leaders(client, "listing offsets", pairs, ask, may_be_deleted=may_be_deleted)
 
 
 async def epoch_ends(
@@ -129,6 +141,8 @@ async def _from_leaders(
     what: str,
     pairs: Iterable[Partition],
     ask: Callable[[int, list[Partition]], Awaitable[dict[Partition, T]]],
+    *,
+    may_be_deleted: bool = False,
 ) -> dict[Partition, T]:
     """Return what the leaders answer for their partitions: one request for each leader.
 
@@ -139,6 +153,8 @@ async def _from_leaders(
     for failures in range(_ATTEMPTS):
         if failures:
             await client.back_off(what, failures, last)
+            if may_be_deleted:
+                wanted = await _existing(client, wanted)
         by_leader: defaultdict[int, list[Partition]] = defaultdict(list)
         try:
             for where in wanted - found.keys():
@@ -153,6 +169,12 @@ async def _from_leaders(
         if wanted <= found.keys():
             return found
     raise last or KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, "partitions have no leaders")
+
+
+async def _existing(client: KafkaClient, pairs: Collection[Partition]) -> set[Partition]:
+    """Return the partitions whose topics exist."""
+    existing = await topics(client, {topic for topic, _ in pairs})
+    return {where for where in pairs if where[0] in existing}
 
 
 def _forget(client: KafkaClient, pairs: Iterable[Partition]) -> None:
@@ -231,6 +253,31 @@ async def _ends_of_epochs(
             raise_for(each.error_code, f"{topic.topic}-{each.partition}")
             found[topic.topic, each.partition] = EpochEnd(each.leader_epoch, each.end_offset)
     return found
+
+
+async def partition_sizes(client: KafkaClient, pairs: Iterable[Partition]) -> dict[Partition, int]:
+    """Return the size in bytes of the largest replica of partitions.
+
+    Raises KafkaError, ClientError.
+    """
+    grouped: defaultdict[str, list[int]] = defaultdict(list)
+    for topic, partition in pairs:
+        grouped[topic].append(partition)
+    topic_kind = DescribeLogDirsRequest.DescribableLogDirTopic
+    wanted = [topic_kind(topic=name, partitions=numbers) for name, numbers in grouped.items()]
+    found: defaultdict[Partition, int] = defaultdict(int)
+    for address in list(client.metadata.brokers.values()):
+        connection = await client.pool.connection(address, _LANE)
+        response = await connection.ask(
+            DescribeLogDirsRequest(topics=wanted), DescribeLogDirsResponse
+        )
+        raise_for(response.error_code, "describing log directories")
+        for directory in response.results:
+            for topic in directory.topics:
+                for each in topic.partitions:
+                    where = topic.name, each.partition_index
+                    found[where] = max(found[where], each.partition_size)
+    return dict(found)
 
 
 async def groups(client: KafkaClient) -> list[str]:
