@@ -1,14 +1,15 @@
 """Requests of the driver to one cluster: topics, ends of partitions, properties."""
 
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping
 from typing import Final, NamedTuple, TypeVar
 
 import attrs
 import trio
 
-from barnabas.client import ClientError, KafkaClient
+from barnabas.client import ClientError, ConnectionFailureError, KafkaClient
 from barnabas.client.admin_calls import TOPIC_RESOURCE
+from barnabas.client.broker_connection import BrokerConnection
 from barnabas.client.failures import raise_for
 from barnabas.pipeline.mirror.flow_values import Partition
 from barnabas.protocol.errors import ErrorCode, KafkaError, error_code
@@ -255,6 +256,25 @@ async def _ends_of_epochs(
     return found
 
 
+async def _reachable(client: KafkaClient) -> AsyncIterator[BrokerConnection]:
+    """Yield a connection to each broker; a broker that has failed is left out for a while.
+
+    Raises ConnectionFailureError when no broker can be reached.
+    """
+    failure: ConnectionFailureError | None = None
+    is_one_there = False
+    for address in list(client.metadata.brokers.values()):
+        try:
+            connection = await client.pool.connection(address, _LANE)
+        except ConnectionFailureError as error:
+            failure = error
+            continue
+        is_one_there = True
+        yield connection
+    if failure is not None and not is_one_there:
+        raise failure
+
+
 async def partition_sizes(client: KafkaClient, pairs: Iterable[Partition]) -> dict[Partition, int]:
     """Return the size in bytes of the largest replica of partitions.
 
@@ -266,8 +286,7 @@ async def partition_sizes(client: KafkaClient, pairs: Iterable[Partition]) -> di
     topic_kind = DescribeLogDirsRequest.DescribableLogDirTopic
     wanted = [topic_kind(topic=name, partitions=numbers) for name, numbers in grouped.items()]
     found: defaultdict[Partition, int] = defaultdict(int)
-    for address in list(client.metadata.brokers.values()):
-        connection = await client.pool.connection(address, _LANE)
+    async for connection in _reachable(client):
         response = await connection.ask(
             DescribeLogDirsRequest(topics=wanted), DescribeLogDirsResponse
         )
@@ -283,8 +302,7 @@ async def partition_sizes(client: KafkaClient, pairs: Iterable[Partition]) -> di
 async def groups(client: KafkaClient) -> list[str]:
     """Return the names of all groups with offsets of consumers. Raises KafkaError, ClientError."""
     found: set[str] = set()
-    for address in list(client.metadata.brokers.values()):
-        connection = await client.pool.connection(address, _LANE)
+    async for connection in _reachable(client):
         response = await connection.ask(ListGroupsRequest(), ListGroupsResponse)
         raise_for(response.error_code, "listing groups")
         kinds = ("", _CONSUMER)
