@@ -203,11 +203,13 @@ soak-lake: $(DEV) $(SPARK)
 soak-mirror: $(DEV) $(SPARK) $(JARS)
 	$(BIN)/python -m compat_tests.pipeline.mirror_kills --kills $(KILLS) $(ARGS)
 
-compat-growth: $(DEV) $(SPARK) $(MOTO)
+compat-growth: $(DEV) $(SPARK) $(JARS) $(MOTO)
 	BARNABAS_GROWTH=1 $(BIN)/python -m pytest compat_tests/pipeline/test_growth.py \
 	  compat_tests/pipeline/test_spark_cluster.py \
 	  compat_tests/pipeline/test_separate_cluster.py \
 	  compat_tests/pipeline/test_mirror.py::test_flow_runs_on_a_cluster_of_spark_without_packages \
+	  compat_tests/pipeline/test_mirror_drill.py \
+	  compat_tests/pipeline/test_migration.py \
 	  compat_tests/pipeline/test_mirror_kills.py $(ARGS)
 
 compat-delta: $(DEV) $(SPARK)

@@ -24,7 +24,7 @@ from typing import TypeAlias
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from bench import pipeline_jdbc
+from bench import pipeline_jdbc, pipeline_mirror
 from bench.pipeline_connectors import (
     JOBS,
     WARM_RECORDS,
@@ -158,6 +158,7 @@ def rows() -> dict[str, dict[str, Measurement]]:
         "file source, 100 B": _of_workers(partial(connector, file_source)),
         "file sink, 100 B": _of_workers(partial(connector, file_sink)),
         "JDBC sink, upserts in PostgreSQL": pipeline_jdbc.measurements(),
+        **pipeline_mirror.rows(),
         IDLE: _of_workers(memory),
     }
 

@@ -47,12 +47,15 @@ def wait_group(bootstrap: str, group: str, topic: str) -> None:
 
 
 def wait_end(bootstrap: str, topic: str, count: int) -> None:
-    """Wait until a topic has as many offsets."""
+    """Wait until a topic exists and has as many offsets."""
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "ends"})
     places = [TopicPartition(topic, number) for number in range(PARTITIONS)]
 
     def has_all() -> bool:
-        return sum(consumer.get_watermark_offsets(each, 30)[1] for each in places) >= count
+        try:
+            return sum(consumer.get_watermark_offsets(each, 30)[1] for each in places) >= count
+        except KafkaException:
+            return False
 
     wait(has_all, f"{count} records in {topic}", 0.05)
     consumer.close()

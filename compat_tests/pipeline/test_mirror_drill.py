@@ -1,14 +1,15 @@
 """The drill of docs/mirror.md: producers and consumers fail over to another cluster, and back."""
 
+import os
 import re
 import shlex
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from compat_tests import jars
@@ -23,7 +24,7 @@ TOPIC = "orders-1"
 PARTITIONS = 2
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def clusters() -> Iterator[tuple[ServerProcess, ServerProcess]]:
     first, second = BarnabasProcess(), BarnabasProcess()
     try:
@@ -35,13 +36,13 @@ def clusters() -> Iterator[tuple[ServerProcess, ServerProcess]]:
         second.close()
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def runner(
-    clusters: tuple[ServerProcess, ServerProcess], tmp_path: Path
+    clusters: tuple[ServerProcess, ServerProcess], tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[RunnerProcess]:
     if reason := setup.missing():
         pytest.skip(reason)
-    found = RunnerProcess(clusters[1].bootstrap, tmp_path, "drill")
+    found = RunnerProcess(clusters[1].bootstrap, tmp_path_factory.mktemp("runner"), "drill")
     found.start()
     try:
         yield found
@@ -56,9 +57,10 @@ def drill_commands() -> list[str]:
     return re.findall(r"^ +\$ barnabas (.*)$", section, re.MULTILINE)
 
 
-def run(line: str, replaced: dict[str, str]) -> str:
+def run(line: str, replaced: dict[str, str] | None = None) -> str:
     """Run a command of the page with other addresses; return what it prints."""
-    line = re.sub("|".join(map(re.escape, replaced)), lambda found: replaced[found[0]], line)
+    if replaced:
+        line = re.sub("|".join(map(re.escape, replaced)), lambda found: replaced[found[0]], line)
     command = [sys.executable, "-m", "barnabas", *shlex.split(line)]
     done = subprocess.run(
         command, env=setup.environment(), capture_output=True, text=True, timeout=120, check=False
@@ -155,3 +157,79 @@ def test_a_group_fails_over_and_back_and_reads_each_record_once(
         return re.search(rf"{TOPIC} +1 +0 +(\d+) +\d+ +0 +equal", shown) is not None
 
     runner.wait(is_equal)
+    run(promote, replaced)  # ends the flow
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, pytest.param(signal.SIGSTOP, marks=setup.long)])
+def test_mirrors_of_a_lost_source_are_promoted_at_once(
+    clusters: tuple[ServerProcess, ServerProcess], runner: RunnerProcess, number: signal.Signals
+) -> None:
+    """The source has an open transaction; producers write right after the promotion."""
+    source, target = clusters
+    topic = f"lost-{number.name.lower()}"
+    admin = AdminClient({"bootstrap.servers": source.bootstrap})
+    admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(30)
+    sides = f"--from {source.bootstrap} --to {target.bootstrap}"
+    run(f"mirror create {topic} {sides} --topics {topic} --yes --runner {runner.url}")
+    runner.wait_states(topic, "RUNNING", ["RUNNING"])
+    settings = {"bootstrap.servers": source.bootstrap, "transactional.id": topic}
+    unfinished = Producer(settings)
+    unfinished.init_transactions(30)
+    unfinished.begin_transaction()
+    unfinished.produce(topic, b"open", partition=0)
+    assert unfinished.flush(30) == 0
+    runner.wait(lambda: end_of(target, topic) == 1)
+    os.kill(source.pid, number)
+    try:
+        promote = f"mirror promote {topic} --to {target.bootstrap} --yes --runner {runner.url}"
+        shown = run(f"{promote} --now")
+        assert f"promoted topic {topic}" in shown
+        new = Producer({**settings, "bootstrap.servers": target.bootstrap})
+        new.init_transactions(30)
+        new.begin_transaction()
+        new.produce(topic, b"new", partition=0)
+        new.commit_transaction(30)
+        assert committed_values(target, topic) == [b"new"]
+    finally:
+        del unfinished
+        source.kill()
+        source.start()
+
+
+def end_of(server: ServerProcess, topic: str) -> int:
+    """Return the end of the topic's log; -1 when the topic does not exist."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": server.bootstrap,
+            "group.id": "unused",
+            "isolation.level": "read_uncommitted",
+        }
+    )
+    try:
+        return consumer.get_watermark_offsets(TopicPartition(topic, 0), 10)[1]
+    except KafkaException:
+        return -1
+    finally:
+        consumer.close()
+
+
+def committed_values(server: ServerProcess, topic: str) -> list[bytes]:
+    """Return the committed records of the topic."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": server.bootstrap,
+            "group.id": "unused",
+            "isolation.level": "read_committed",
+            "enable.partition.eof": True,
+        }
+    )
+    consumer.assign([TopicPartition(topic, 0, 0)])
+    found: list[bytes] = []
+    while True:
+        message = consumer.poll(60)
+        assert message is not None, "the topic has no end"
+        if message.error() is not None:
+            assert message.error().code() == KafkaError._PARTITION_EOF
+            consumer.close()
+            return found
+        found.append(message.value() or b"")

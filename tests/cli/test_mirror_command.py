@@ -1,6 +1,7 @@
 """`barnabas mirror` without Spark: the plan of a flow, its refusals, and promotion."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -48,7 +49,7 @@ def test_a_flow_with_a_name_that_no_topic_can_carry_is_refused(
 ) -> None:
     addresses = ("--from", bootstrap, "--to", target)
     found = barnabas("mirror", "create", "a flow", *addresses, "--topics", "x", *RUNNER)
-    assert found.code == 1
+    assert found.code == 2
     assert "A flow's name has 1 to 249 letters" in found.err
 
 
@@ -92,3 +93,23 @@ def test_a_single_topic_of_a_runners_flow_is_not_promoted(barnabas: Barnabas) ->
     found = barnabas(*promote)
     assert found.code == 2
     assert "--topic and --runner exclude each other" in found.err
+
+
+@pytest.mark.parametrize("line", ["security.protocol=SECURE", "ssl.truststore.type=NONE", ""])
+def test_commands_refuse_a_file_of_properties_with_one_exit_code(
+    barnabas: Barnabas, tmp_path: Path, line: str
+) -> None:
+    """An empty line stands for a file that does not exist."""
+    file = tmp_path / "client.properties"
+    if line:
+        file.write_text(line + "\n")
+    sides = ("--from", "127.0.0.1:9", "--to", "127.0.0.1:9", "--source-config", str(file))
+    target = ("--to", "127.0.0.1:9", "--target-config", str(file))
+    for command in (
+        ("create", "bad", *sides, "--topics", "x", *RUNNER),
+        ("promote", "bad", *target, "--yes"),
+        ("reverse", "bad", *sides, *RUNNER),
+        ("verify", *sides, "--topics", "x"),
+    ):
+        found = barnabas("mirror", *command)
+        assert (found.code, found.out) == (2, ""), command

@@ -319,6 +319,28 @@ def mirrored_topic(seed: int) -> Simulation:
     return prepare(seed, 20, options=options, faults=faults)
 
 
+def promoted_mirror(seed: int) -> Simulation:
+    """Return a mirror that starts again beyond its end and is promoted, under faults."""
+    chance = random.Random(f"promoted mirror {seed}")
+    options = replicated(
+        20,
+        partitions=1,
+        producers=0,
+        mirror_pause_ms=60,
+        mirror_restart_ms=2_000,
+        mirror_promotion_ms=5_000,
+        operator_pause_ms=0,
+        is_unclean=False,
+    )
+    faults: list[Fault] = []
+    for at_ms in (1_000, 5_000, 9_000, 13_000):
+        pair = tuple(chance.sample(options.broker_ids, k=2))
+        killed = (chance.choice(options.broker_ids),)
+        faults.append(Fault(at_ms, FaultKind.CUT_PAIR, pair, 2_000, 0.5))
+        faults.append(Fault(at_ms + 3_000, FaultKind.KILL, killed, 500, 0.5))
+    return prepare(seed, 20, options=options, faults=faults)
+
+
 def replaced_disks(seed: int) -> Simulation:
     """Return voters that are cut off in turn, while the disks of others are replaced."""
     chance = random.Random(f"replaced disks {seed}")

@@ -106,6 +106,7 @@ DISKS = _scenario("whole cluster, replaced disks", cluster_scenarios.replaced_di
 FORWARDING = _scenario("whole cluster, forwarding brokers", cluster_scenarios.forwarding_brokers)
 REPEATED = _scenario("whole cluster, repeated batches", cluster_scenarios.repeated_batches)
 MIRROR = _scenario("whole cluster, mirrored topic", cluster_scenarios.mirrored_topic)
+PROMOTED = _scenario("whole cluster, promoted mirror", cluster_scenarios.promoted_mirror)
 UPGRADED = _scenario("whole cluster, kraft upgrade", cluster_scenarios.upgraded_quorum)
 
 
@@ -429,6 +430,15 @@ MISTAKES: tuple[Mistake, ...] = (
     Mistake(None, "a batch that a mirror has is acknowledged before it is committed",
             mirror_mistakes.acknowledge_known_batches_at_once,
             MIRROR, "MR", 1, 1),
+    Mistake(None, "a promotion leaves transactions of the source open",
+            mirror_mistakes.leave_transactions_open,
+            PROMOTED, "PR", 0, 1),
+    Mistake(None, "a promotion keeps the producers of the source",
+            mirror_mistakes.keep_mirrored_producers,
+            PROMOTED, "C1", 0, 1),
+    Mistake(None, "a mirror's log starts again, and its followers' do not yet",
+            mirror_mistakes.answer_deletions_at_once,
+            PROMOTED, "MR", 0, 1),
     Mistake(None, "a broker forwards nothing after it has lost a connection",
             client_mistakes.forward_nothing_after_a_failure,
             FORWARDING, "LIVENESS", 1, 3),

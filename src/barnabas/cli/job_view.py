@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from barnabas.cli.job_requests import RunnerClient
 
-COLUMNS = ("TYPE", "STATE", "TASKS", "RECORDS", "RECORDS/S", "LAG", "LAG S", "DEAD")
+COLUMNS = ("TYPE", "STATE", "TASKS", "RECORDS", "RECORDS/S", "LAG", "LAG BYTES", "LAG S", "DEAD")
 """The columns of `job_rows` behind the name."""
 _REFRESH_S = 1.0
 _INDENT = "  "
@@ -50,6 +50,7 @@ def _row(name: str, found: dict[str, Any], progress: dict[str, Any]) -> tuple[ob
         progress.get("records"),
         progress.get("records_per_second"),
         progress.get("lag_records"),
+        progress.get("lag_bytes"),
         progress.get("lag_seconds"),
         progress.get("dead_letters"),
     )
@@ -143,6 +144,7 @@ def _progress_lines(progress: dict[str, Any]) -> Iterator[str]:
         "batches",
         "batch_ms",
         "lag_records",
+        "lag_bytes",
         "lag_seconds",
         "dead_letters",
         "transactions",
@@ -152,13 +154,20 @@ def _progress_lines(progress: dict[str, Any]) -> Iterator[str]:
         "late",
         "restarts",
     ):
-        yield f"{_INDENT}{name}: {progress[name]}"
+        if progress.get(name) is not None:
+            yield f"{_INDENT}{name}: {progress[name]}"
+    for topic in progress.get("deleted_topics") or ():
+        yield f"{_INDENT}deleted at the source, and not copied any longer: topic {topic}"
     phases = ", ".join(f"{name} {ms} ms" for name, ms in progress["phases_ms"].items())
     if phases:
         yield f"{_INDENT}phases: {phases}"
     for each in progress["partitions"]:
         place = f"{each['topic']}-{each['partition']}"
-        yield f"{_INDENT}{place}: position {each['position']}, end {each['end']}, lag {each['lag']}"
+        size = "" if each.get("bytes") is None else f", about {each['bytes']} bytes"
+        yield (
+            f"{_INDENT}{place}: position {each['position']}, end {each['end']}, "
+            f"lag {each['lag']}{size}"
+        )
 
 
 def print_offsets(offsets: list[dict[str, Any]]) -> None:

@@ -11,6 +11,7 @@ import click
 from barnabas.cli.client_options import pairs
 from barnabas.cli.command_errors import CliError, complain
 from barnabas.cli.job_requests import RunnerClient
+from barnabas.cli.mirror_options import UNUSABLE
 from barnabas.cli.terminal_output import confirm, counted, progress
 
 if TYPE_CHECKING:
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
 
     from barnabas.pipeline.delivery.plan.job_plan import JobFailure, JobProgress
 
-_UNUSABLE = 2
 _RUNNER_TIMEOUT_S = 60.0
 
 _STARTS = "The runner of pipelines that shall run the flow; without it this command does."
@@ -118,11 +118,11 @@ def _check_packages() -> None:
     try:
         require("the pipelines' runner")
     except MissingPackageError as error:
-        raise CliError(str(error), _UNUSABLE) from None
+        raise CliError(str(error), UNUSABLE) from None
     from barnabas.pipeline.spark.class_archive import java_problem
 
     if problem := java_problem("Spark needs", "Spark"):
-        raise CliError(problem, _UNUSABLE)
+        raise CliError(problem, UNUSABLE)
 
 
 def _host(config: Mapping[str, str], bootstrap: str, spark: Mapping[str, str]) -> int:
@@ -144,7 +144,7 @@ def _host(config: Mapping[str, str], bootstrap: str, spark: Mapping[str, str]) -
         click.echo(f"flow {config['name']} stopped")
         return 0
     except (ConfigValueError, ConnectRestError, SparkUnavailableError) as error:
-        raise CliError(str(error), _UNUSABLE) from None
+        raise CliError(str(error), UNUSABLE) from None
     except FlowEndedError as error:
         raise CliError(f"flow {config['name']} ended: {error}") from None
     return 0

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 MIRROR_CLASS = "barnabas.MirrorConnector"
+UNUSABLE = 2
+"""The exit code for options and files of properties that cannot work."""
 FILE = click.Path(dir_okay=False, path_type=Path)
 
 flow_argument = click.argument("flow", metavar="FLOW")
@@ -122,4 +124,4 @@ def prefixed(prefix: str, file: Path | None) -> dict[str, str]:
     try:
         return {prefix + name: value for name, value in properties_file.read(file).items()}
     except ConfigError as error:
-        raise CliError(error.message) from None
+        raise CliError(error.message, UNUSABLE) from None

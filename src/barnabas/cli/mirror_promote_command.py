@@ -146,7 +146,8 @@ class _EndsOfSource:
         """Take figures in; True when they are new enough and no partition has a lag."""
         self._seen.add(progress.get("updated_ms") or 0)
         is_new = len(self._seen - {0}) >= _TIMES_MIN
-        return is_new and bool(progress.get("partitions")) and progress.get("lag_records") == 0
+        has_figures = bool(progress.get("partitions") or progress.get("deleted_topics"))
+        return is_new and has_figures and progress.get("lag_records") == 0
 
 
 def _comes_true(condition: Callable[[], bool], timeout_s: float) -> bool:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from barnabas.cli.client_options import UNREACHABLE
 from barnabas.cli.command_errors import CliError
+from barnabas.cli.mirror_options import UNUSABLE
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -60,7 +61,7 @@ def promoted(flow: str, target: str, topics: Sequence[str], file: str | None) ->
         path = None if file is None else Path(file)
         settings = ClientConfig.load(path, {"bootstrap.servers": target})
     except ConfigError as error:
-        raise CliError(error.message) from None
+        raise CliError(error.message, UNUSABLE) from None
     return run_requests(ask)
 
 
@@ -109,7 +110,9 @@ def run_requests(ask: Callable[[], Awaitable[T]]) -> T:
 
     try:
         return trio.run(ask)
-    except (ConfigValueError, FlowRefusedError) as error:
+    except ConfigValueError as error:
+        raise CliError(str(error), UNUSABLE) from None
+    except FlowRefusedError as error:
         raise CliError(str(error)) from None
     except KafkaError as error:
         raise CliError(f"a cluster refuses a request: {error} ({error.code.name})") from None

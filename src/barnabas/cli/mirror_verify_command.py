@@ -10,6 +10,7 @@ import attrs
 import click
 
 from barnabas.cli.command_errors import CliError
+from barnabas.cli.mirror_options import UNUSABLE
 from barnabas.cli.mirror_requests import run_requests
 from barnabas.cli.terminal_output import counted, json_option, print_json, print_table
 
@@ -83,7 +84,9 @@ def _pattern(text: str) -> re.Pattern[str]:
     try:
         return re.compile(text)
     except re.error as error:
-        raise CliError(f"--topics {text!r} is not a regular expression: {error}", 2) from None
+        raise CliError(
+            f"--topics {text!r} is not a regular expression: {error}", UNUSABLE
+        ) from None
 
 
 def _config(bootstrap: str, file: Path | None) -> ClientConfig:
@@ -93,7 +96,7 @@ def _config(bootstrap: str, file: Path | None) -> ClientConfig:
     try:
         return ClientConfig.load(file, {"bootstrap.servers": bootstrap})
     except ConfigError as error:
-        raise CliError(error.message, 2) from None
+        raise CliError(error.message, UNUSABLE) from None
 
 
 def _compared(

@@ -16,6 +16,7 @@ from barnabas.pipeline.mirror.range_copies import RangeCopier
 from barnabas.pipeline.mirror.range_planning import ranges_to_copy
 
 TOPIC = "numbers"
+WANTED = FlowTopics((), TOPIC)
 
 
 class Served(Protocol):
@@ -53,9 +54,9 @@ class Flow:
             driver.take_in(each)
         return done
 
-    def restarted(self, on_trim: OnTrim = OnTrim.FAIL) -> "Flow":
+    def restarted(self, on_trim: OnTrim = OnTrim.FAIL, wanted: FlowTopics = WANTED) -> "Flow":
         """Return the flow as another process starts it."""
-        driver = FlowDriver(self.settings, FlowTopics((), TOPIC), on_trim, self.source, self.target)
+        driver = FlowDriver(self.settings, wanted, on_trim, self.source, self.target)
         return attrs.evolve(self, driver=driver)
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import attrs
 import pytest
 
-from barnabas.client import open_client
+from barnabas.client import KafkaClient, open_client
 from barnabas.client.admin_calls import create_topic
 from barnabas.pipeline.delivery.driver.group_offsets import GroupEntry, GroupOffsets
 from barnabas.pipeline.delivery.plan.job_plan import OnTrim
@@ -123,22 +123,77 @@ def test_offsets_that_retention_deleted_stop_a_flow_or_are_skipped(nodes, offset
     with_flow(nodes, test, offsets)
 
 
+async def delete_topic(client: KafkaClient, name: str = TOPIC) -> None:
+    request = DeleteTopicsRequest(
+        topics=[DeleteTopicsRequest.DeleteTopicState(name=name)], timeout_ms=30_000
+    )
+    await client.ask_controller(request, DeleteTopicsResponse)
+
+
 def test_a_recreated_topic_stops_the_flow(nodes) -> None:
     async def test(flow: Flow) -> None:
         await create_topic(flow.source, TOPIC)
         await write(flow.source, 0, 10)
         await flow.turn()
-        request = DeleteTopicsRequest(
-            topics=[DeleteTopicsRequest.DeleteTopicState(name=TOPIC)], timeout_ms=30_000
-        )
-        await flow.source.ask_controller(request, DeleteTopicsResponse)
-        with pytest.raises(FlowRefusedError, match="topic numbers was deleted at the source"):
-            await flow.turn()
+        await delete_topic(flow.source)
+        await flow.turn()
         await create_topic(flow.source, TOPIC)
         await write(flow.source, 0, 20)
         for process in (flow, flow.restarted()):
             with pytest.raises(FlowRefusedError, match="topic numbers was recreated"):
                 await process.turn()
+
+    with_flow(nodes, test, "identical")
+
+
+@pytest.mark.parametrize("offsets", ["identical", "assigned"])
+def test_a_flow_reports_a_deleted_topic_and_copies_the_others(nodes, offsets) -> None:
+    """Also when it notices the deletion only while it copies, and when it starts again."""
+
+    async def test(flow: Flow) -> None:
+        wanted = FlowTopics((TOPIC, "others"), None)
+        for name in wanted.names:
+            await create_topic(flow.source, name)
+        await write(flow.source, 0, 10)
+        flow = flow.restarted(wanted=wanted)
+        await flow.turn()
+        await write(flow.source, 10, 10)
+        driver = flow.driver
+        wanted_ranges = [FlowRange("others", 0, 0, 10), FlowRange(TOPIC, 0, 10, 20)]
+        await delete_topic(flow.source, "others")
+        assert await driver.ends() == {(TOPIC, 0): 20}
+        copier = RangeCopier(
+            driver.task_plan(transaction_timeout_ms=60_000), flow.source, flow.target
+        )
+        done = [await copier.copy(each) for each in wanted_ranges]
+        assert [(each.records, each.position) for each in done] == [(0, 0), (10, 20)]
+        for process in (flow, flow.restarted(wanted=wanted)):
+            await process.turn()
+            assert process.driver.deleted == {"others"}
+            assert list(process.driver.positions) == [(TOPIC, 0)]
+        # Deleted at the target, too, it may be created again.
+        await delete_topic(flow.target, "others")
+        await flow.restarted(wanted=FlowTopics((), TOPIC)).turn()
+        await flow.turn()
+        await create_topic(flow.source, "others")
+        await flow.turn()
+        assert flow.driver.deleted == set()
+        assert flow.driver.positions == {(TOPIC, 0): 20, ("others", 0): 0}
+
+    with_flow(nodes, test, offsets)
+
+
+def test_the_size_of_the_lag_is_estimated(nodes) -> None:
+    async def test(flow: Flow) -> None:
+        await create_topic(flow.source, TOPIC)
+        await write(flow.source, 0, 10)
+        await flow.driver.follow()
+        where = (TOPIC, 0)
+        before = flow.driver.sizes.estimate(where, 10)
+        [done] = await flow.turn()
+        assert before == done.bytes > 100
+        assert flow.driver.sizes.estimate(where, 5) == done.bytes // 2
+        assert flow.driver.sizes.estimate(("unknown", 0), 1) is None
 
     with_flow(nodes, test, "identical")
 

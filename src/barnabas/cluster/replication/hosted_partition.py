@@ -122,6 +122,8 @@ class HostedPartition(ABC):
         self.leader_epoch = image.leader_epoch
         self.partition_epoch = image.partition_epoch
         self.is_leader = image.leader == self.broker_id
+        if is_new_epoch and self.mirror is not None:
+            self.mirror.is_settled = False
         if not self.is_leader:
             self.leader_state = None
             return
@@ -157,7 +159,9 @@ class HostedPartition(ABC):
         self._set_alone()
 
     def _configure_mirror(self, config: TopicConfig) -> None:
-        self.mirror = mirror_state_of(config, self.partition)
+        state = mirror_state_of(config, self.partition)
+        if self.mirror is None or not self.mirror.is_same(state):
+            self.mirror = state
         if self._log is not None:
             self._prepare_log(self._log)
 

@@ -13,7 +13,7 @@ class MirrorState:
     """A partition that a flow writes, or wrote until the topic was promoted.
 
     `promoted_epoch` is the first leader epoch of ordinary producers, -1 while only the flow writes.
-    `is_settled` is True when this leader has ended what was open at the promotion.
+    `is_settled` is True when this leader has ended, in its epoch, what was open at the promotion.
     """
 
     __slots__ = ("flow", "is_settled", "promoted_epoch")
@@ -22,6 +22,13 @@ class MirrorState:
         self.flow = flow
         self.promoted_epoch = promoted_epoch
         self.is_settled = False
+
+    def is_same(self, other: "MirrorState | None") -> bool:
+        """True when the topic's properties say the same as before."""
+        return other is not None and (self.flow, self.promoted_epoch) == (
+            other.flow,
+            other.promoted_epoch,
+        )
 
     @property
     def is_active(self) -> bool:

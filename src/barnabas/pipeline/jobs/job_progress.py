@@ -50,6 +50,7 @@ def progress_json(job: JobSupervision | None, progress: JobProgress | None) -> d
         "batch_ms": found.batch_ms,
         "phases_ms": dict(found.phases_ms),
         "lag_records": sum(each.lag for each in found.lag),
+        "lag_bytes": _lag_bytes(found),
         "lag_seconds": round(found.lag_s, 3),
         "partitions": [
             {**attrs.asdict(each), "lag": each.lag}
@@ -61,8 +62,16 @@ def progress_json(job: JobSupervision | None, progress: JobProgress | None) -> d
         "skipped": found.skipped,
         "trimmed": found.trimmed,
         "late": found.late,
+        "deleted_topics": list(found.deleted_topics),
         "updated_ms": found.updated_ms,
     }
+
+
+def _lag_bytes(progress: JobProgress) -> int | None:
+    """Return the size of what a job has yet to read; None when a partition's is not known."""
+    sizes = [each.bytes for each in progress.lag]
+    known = [size for size in sizes if size is not None]
+    return sum(known) if known and len(known) == len(sizes) else None
 
 
 def add_job_metrics(

@@ -14,6 +14,7 @@ topic (`barnabas.mirror.source`).
     client_thread       the thread of the driver's clients
     flow_driver         positions, and the requests that they need
     cluster_queries     requests of the driver to one cluster
+    lag_sizes           bytes that are not copied yet, estimated
     topic_following     topics of the target that are missing or differ: a decision
     flow_starts         the first offset to copy of each partition, or a refusal: a decision
     flow_reversal       where the reverse of a promoted flow continues, and its topics

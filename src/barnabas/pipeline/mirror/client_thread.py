@@ -1,12 +1,13 @@
 """A thread with the clients of both clusters, for the threads of the driver that are not trio's."""
 
+import contextlib
 import threading
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 import trio
 
-from barnabas.client import KafkaClient, open_client
+from barnabas.client import ClientError, KafkaClient, open_client
 from barnabas.client.client_config import ClientConfig
 
 T = TypeVar("T")
@@ -23,6 +24,7 @@ class ClientThread:
         self._clients: tuple[KafkaClient, KafkaClient] | None = None
         self._thread = threading.Thread(target=self._run, name="mirror clients", daemon=True)
         self._failure: BaseException | None = None
+        self._scope: trio.CancelScope | None = None
 
     def start(self) -> None:
         """Start the thread; no connection is opened yet. Raises ConfigError for bad TLS files."""
@@ -39,10 +41,30 @@ class ClientThread:
         return self._clients
 
     def call(self, function: Callable[..., Awaitable[T]], *args: object) -> T:
-        """Run a call in the thread and return its result. Raises what it raises."""
+        """Run a call in the thread and return its result.
+
+        Raises what it raises, and ClientError when it is cancelled.
+        """
         if self._token is None:
             raise RuntimeError("the thread is not running")
-        return trio.from_thread.run(function, *args, trio_token=self._token)
+        return trio.from_thread.run(self._call, function, *args, trio_token=self._token)
+
+    async def _call(self, function: Callable[..., Awaitable[T]], *args: object) -> T:
+        with trio.CancelScope() as scope:
+            self._scope = scope
+            return await function(*args)
+        raise ClientError("the call was cancelled, because the flow is stopped")
+
+    def cancel_call(self) -> None:
+        """Cancel the call that runs now, if one does."""
+
+        def cancel() -> None:
+            if self._scope is not None:
+                self._scope.cancel()
+
+        if self._token is not None:
+            with contextlib.suppress(trio.RunFinishedError):
+                self._token.run_sync_soon(cancel)
 
     def close(self) -> None:
         """Close the connections and end the thread; a call that runs is cancelled."""

@@ -1,14 +1,15 @@
 """Requests of the driver to one cluster: topics, ends of partitions, properties."""
 
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping
 from typing import Final, NamedTuple, TypeVar
 
 import attrs
 import trio
 
-from barnabas.client import ClientError, KafkaClient
+from barnabas.client import ClientError, ConnectionFailureError, KafkaClient
 from barnabas.client.admin_calls import TOPIC_RESOURCE
+from barnabas.client.broker_connection import BrokerConnection
 from barnabas.client.failures import raise_for
 from barnabas.pipeline.mirror.flow_values import Partition
 from barnabas.protocol.errors import ErrorCode, KafkaError, error_code
@@ -20,6 +21,10 @@ from barnabas.protocol.messages.delete_records import DeleteRecordsRequest, Dele
 from barnabas.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResponse,
+)
+from barnabas.protocol.messages.describe_log_dirs import (
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
 )
 from barnabas.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
@@ -96,16 +101,24 @@ async def topics(client: KafkaClient, names: Collection[str] | None = None) -> d
 
 
 async def offsets(
-    client: KafkaClient, pairs: Iterable[Partition], which: int, *, read_committed: bool = False
+    client: KafkaClient,
+    pairs: Iterable[Partition],
+    which: int,
+    *,
+    read_committed: bool = False,
+    may_be_deleted: bool = False,
 ) -> dict[Partition, int]:
-    """Return the offset EARLIEST or LATEST of partitions. Raises KafkaError, ClientError."""
+    """Return the offset EARLIEST or LATEST of partitions. Raises KafkaError, ClientError.
+
+    With `may_be_deleted` partitions are missing whose topics do not exist.
+    """
 
     async def ask(node_id: int, mine: list[Partition]) -> dict[Partition, int]:
         return await _list(
             client, node_id, _list_request(mine, which, read_committed=read_committed)
         )
 
-    return await _from_leaders(client, "listing offsets", pairs, ask)
+    return await _from_leaders(client, "listing offsets", pairs, ask, may_be_deleted=may_be_deleted)
 
 
 async def epoch_ends(
@@ -129,6 +142,8 @@ async def _from_leaders(
     what: str,
     pairs: Iterable[Partition],
     ask: Callable[[int, list[Partition]], Awaitable[dict[Partition, T]]],
+    *,
+    may_be_deleted: bool = False,
 ) -> dict[Partition, T]:
     """Return what the leaders answer for their partitions: one request for each leader.
 
@@ -139,6 +154,8 @@ async def _from_leaders(
     for failures in range(_ATTEMPTS):
         if failures:
             await client.back_off(what, failures, last)
+            if may_be_deleted:
+                wanted = await _existing(client, wanted)
         by_leader: defaultdict[int, list[Partition]] = defaultdict(list)
         try:
             for where in wanted - found.keys():
@@ -153,6 +170,12 @@ async def _from_leaders(
         if wanted <= found.keys():
             return found
     raise last or KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, "partitions have no leaders")
+
+
+async def _existing(client: KafkaClient, pairs: Collection[Partition]) -> set[Partition]:
+    """Return the partitions whose topics exist."""
+    existing = await topics(client, {topic for topic, _ in pairs})
+    return {where for where in pairs if where[0] in existing}
 
 
 def _forget(client: KafkaClient, pairs: Iterable[Partition]) -> None:
@@ -233,11 +256,53 @@ async def _ends_of_epochs(
     return found
 
 
+async def _reachable(client: KafkaClient) -> AsyncIterator[BrokerConnection]:
+    """Yield a connection to each broker; a broker that has failed is left out for a while.
+
+    Raises ConnectionFailureError when no broker can be reached.
+    """
+    failure: ConnectionFailureError | None = None
+    is_one_there = False
+    for address in list(client.metadata.brokers.values()):
+        try:
+            connection = await client.pool.connection(address, _LANE)
+        except ConnectionFailureError as error:
+            failure = error
+            continue
+        is_one_there = True
+        yield connection
+    if failure is not None and not is_one_there:
+        raise failure
+
+
+async def partition_sizes(client: KafkaClient, pairs: Iterable[Partition]) -> dict[Partition, int]:
+    """Return the size in bytes of the largest replica of partitions.
+
+    Raises KafkaError, ClientError.
+    """
+    grouped: defaultdict[str, list[int]] = defaultdict(list)
+    for topic, partition in pairs:
+        grouped[topic].append(partition)
+    topic_kind = DescribeLogDirsRequest.DescribableLogDirTopic
+    wanted = [topic_kind(topic=name, partitions=numbers) for name, numbers in grouped.items()]
+    found: defaultdict[Partition, int] = defaultdict(int)
+    async for connection in _reachable(client):
+        response = await connection.ask(
+            DescribeLogDirsRequest(topics=wanted), DescribeLogDirsResponse
+        )
+        raise_for(response.error_code, "describing log directories")
+        for directory in response.results:
+            for topic in directory.topics:
+                for each in topic.partitions:
+                    where = topic.name, each.partition_index
+                    found[where] = max(found[where], each.partition_size)
+    return dict(found)
+
+
 async def groups(client: KafkaClient) -> list[str]:
     """Return the names of all groups with offsets of consumers. Raises KafkaError, ClientError."""
     found: set[str] = set()
-    for address in list(client.metadata.brokers.values()):
-        connection = await client.pool.connection(address, _LANE)
+    async for connection in _reachable(client):
         response = await connection.ask(ListGroupsRequest(), ListGroupsResponse)
         raise_for(response.error_code, "listing groups")
         kinds = ("", _CONSUMER)

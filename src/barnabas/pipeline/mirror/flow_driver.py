@@ -31,6 +31,7 @@ from barnabas.pipeline.mirror.flow_starts import (
 )
 from barnabas.pipeline.mirror.flow_values import NO_EPOCH, CopyFigures, FlowPlan, Partition
 from barnabas.pipeline.mirror.group_following import is_followed, offsets_to_write
+from barnabas.pipeline.mirror.lag_sizes import LagSizes
 from barnabas.pipeline.mirror.source_fetches import SourceFetches, first_offset
 from barnabas.pipeline.mirror.topic_acls import AclsNotCopiedError, add_acls, missing_acls
 from barnabas.pipeline.mirror.topic_following import (
@@ -42,6 +43,7 @@ from barnabas.pipeline.mirror.topic_following import (
     GrowStep,
     Step,
     TopicView,
+    is_match,
     selected,
     steps,
 )
@@ -89,6 +91,9 @@ class FlowDriver:
         self.trimmed = 0
         """Offsets that retention had deleted when a partition was taken up."""
         self.source_cluster_id = ""
+        self.deleted: set[str] = set()
+        """Topics that the flow has copied, and that the source does not have any longer."""
+        self.sizes = LagSizes(source)
         self._entries: dict[Partition, GroupEntry] = {}
         self._committed: dict[Partition, int] = {}
 
@@ -112,6 +117,7 @@ class FlowDriver:
 
     def take_in(self, done: CopyFigures) -> None:
         """Note where a copy has ended."""
+        self.sizes.take_in(done, self.positions[done.where])
         self.positions[done.where] = done.position
         self.epochs[done.where] = done.leader_epoch
 
@@ -128,8 +134,11 @@ class FlowDriver:
         """Return the topics of the flow at both sides. Raises FlowRefusedError."""
         existing = await cluster_queries.topics(self._source)
         self._check_clusters_known()
+        if not self.positions:
+            self._entries = await self._group.entries(self._settings.group_id)
+        await self._leave_deleted(existing)
         names = selected(
-            self._wanted.names,
+            [name for name in self._wanted.names if name not in self.deleted],
             self._wanted.pattern,
             {topic.name: topic.is_internal for topic in existing.values()},
         )
@@ -137,17 +146,45 @@ class FlowDriver:
         self._check_same(existing)
         present = await cluster_queries.topics(self._target, names)
         self._check_clusters()
-        if not self.positions:
-            self._entries = await self._group.entries(self._settings.group_id)
         return chosen, present
 
+    async def _leave_deleted(self, existing: dict[str, Topic]) -> None:
+        """Note which topics the source has deleted; they have no positions until they return.
+
+        A topic that was deleted at the target, too, is forgotten, so that it may be recreated.
+        """
+        known = self.topic_ids.keys() | {name for name, _ in self._entries}
+        gone = {name for name in known if name not in existing and self._is_wanted(name)}
+        if gone or self.deleted:
+            self._entries = await self._group.entries(self._settings.group_id)
+        for name in gone - {name for name, _ in self._entries}:
+            self.topic_ids.pop(name, None)
+        for name in sorted(gone - self.deleted):
+            logger.warning(
+                "a topic was deleted at the source, and stays at the target flow=%s topic=%s",
+                self._settings.flow,
+                name,
+            )
+        self.deleted = gone
+        for where in [where for where in self.positions if where[0] in gone]:
+            del self.positions[where]
+            self.epochs.pop(where, None)
+
+    def _is_wanted(self, name: str) -> bool:
+        pattern = self._wanted.pattern
+        return name in self._wanted.names if pattern is None else is_match(pattern, name)
+
     async def ends(self) -> dict[Partition, int]:
-        """Return the ends of the source's partitions, as far as the flow copies."""
+        """Return the ends of the source's partitions, as far as the flow copies.
+
+        Partitions of a topic that was deleted are missing.
+        """
         return await cluster_queries.offsets(
             self._source,
             self.positions,
             LATEST,
             read_committed=not self._settings.is_identical,
+            may_be_deleted=True,
         )
 
     async def follow_log_starts(self) -> None:
@@ -259,15 +296,10 @@ class FlowDriver:
             )
 
     def _check_same(self, existing: dict[str, Topic]) -> None:
-        """Raise FlowRefusedError for a topic that was deleted or recreated while the flow runs."""
+        """Raise FlowRefusedError for a topic that was recreated while the flow runs."""
         for name, known_id in self.topic_ids.items():
             topic = existing.get(name)
-            if topic is None:
-                raise FlowRefusedError(
-                    f"topic {name} was deleted at the source: delete it at the target or leave it "
-                    "out of the flow, or create it again and delete it at the target"
-                )
-            if topic.topic_id != known_id:
+            if topic is not None and topic.topic_id != known_id:
                 raise FlowRefusedError(recreated_text(name, known_id, topic.topic_id))
 
     async def _steps(self, chosen: dict[str, Topic], present: dict[str, Topic]) -> list[Step]:
@@ -320,6 +352,7 @@ class FlowDriver:
             return
         is_identical = self._settings.is_identical
         views = {(view.topic, view.partition): view for view in await self._views(new)}
+        await self.sizes.read(views.values())
         starts = {
             where: start_of(view, self._on_trim, is_identical=is_identical)
             for where, view in views.items()

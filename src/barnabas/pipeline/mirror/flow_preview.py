@@ -1,29 +1,19 @@
 """The plan of a flow for a person: topics, partitions, offsets and bytes; nothing is changed."""
 
 import contextlib
-from collections import defaultdict
 from collections.abc import Collection
-from typing import Final
 
 import attrs
 
 from barnabas.client import ClientError, KafkaClient
 from barnabas.client.admin_calls import EARLIEST, LATEST
-from barnabas.client.failures import raise_for
 from barnabas.pipeline.mirror import cluster_queries
-from barnabas.pipeline.mirror.cluster_queries import Topic
 from barnabas.pipeline.mirror.flow_connector import FlowSettings
 from barnabas.pipeline.mirror.flow_driver import FlowDriver, FlowTopics
 from barnabas.pipeline.mirror.flow_values import Partition
 from barnabas.pipeline.mirror.topic_acls import AclsNotCopiedError, missing_acls
 from barnabas.pipeline.mirror.topic_following import MIRROR_SOURCE
 from barnabas.protocol.errors import KafkaError
-from barnabas.protocol.messages.describe_log_dirs import (
-    DescribeLogDirsRequest,
-    DescribeLogDirsResponse,
-)
-
-_LANE: Final = "mirror plan"
 
 
 @attrs.frozen
@@ -51,7 +41,7 @@ async def preview(
     ends = await cluster_queries.offsets(source, pairs, LATEST)
     sizes: dict[Partition, int] | None = None
     with contextlib.suppress(KafkaError, ClientError):  # Describe on the cluster may be missing
-        sizes = await _sizes(source, chosen.values())
+        sizes = await cluster_queries.partition_sizes(source, pairs)
     return [
         TopicPreview(
             name,
@@ -78,29 +68,6 @@ async def acl_preview(
         f"copied: ACLs of topics, without the right to write; {count} are missing at the target; "
         "not copied: other ACLs"
     )
-
-
-async def _sizes(client: KafkaClient, topics: Collection[Topic]) -> dict[Partition, int]:
-    """Return the size of the largest replica of each partition."""
-    wanted = [
-        DescribeLogDirsRequest.DescribableLogDirTopic(
-            topic=topic.name, partitions=list(range(topic.partitions))
-        )
-        for topic in topics
-    ]
-    found: defaultdict[Partition, int] = defaultdict(int)
-    for address in list(client.metadata.brokers.values()):
-        connection = await client.pool.connection(address, _LANE)
-        response = await connection.ask(
-            DescribeLogDirsRequest(topics=wanted), DescribeLogDirsResponse
-        )
-        raise_for(response.error_code, "describing log directories")
-        for directory in response.results:
-            for topic in directory.topics:
-                for each in topic.partitions:
-                    where = topic.name, each.partition_index
-                    found[where] = max(found[where], each.partition_size)
-    return found
 
 
 async def mirror_topics(client: KafkaClient, flow: str) -> list[str]:

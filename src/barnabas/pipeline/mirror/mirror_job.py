@@ -44,6 +44,8 @@ _SHOWN_S: Final = 10.0
 _KEEP_EVERY_S: Final = 6 * 3600.0
 _LAST_S: Final = 5.0
 _ACLS_EVERY_S: Final = 60.0
+_TURN_S: Final = 10.0
+"""A turn takes longer only when a cluster does not answer."""
 
 
 def start(session: SparkSession, plan: JobPlan) -> RunningJob:
@@ -107,6 +109,14 @@ class MirrorJob(LoopedJob):
         self._progress = attrs.evolve(
             self._progress, trimmed=max(self._progress.trimmed, driver.trimmed)
         )
+
+    def stop(self, timeout_s: float = 30.0) -> None:
+        """End after the running turn, or cancel it when a cluster does not answer."""
+        super().stop(min(timeout_s, _TURN_S))
+
+    def _cancel(self) -> None:
+        super()._cancel()
+        self._clients.cancel_call()
 
     @property
     def _keeps(self) -> bool:
@@ -176,11 +186,17 @@ class MirrorJob(LoopedJob):
 
     def _report(self, ends: dict[Partition, int]) -> None:
         """Note the distance from the ends and when they were read; an idle flow has no rate."""
-        lag = [
-            PartitionLag(*where, position, max(position, ends.get(where, position)))
-            for where, position in self._driver.positions.items()
-        ]
-        self._progress = attrs.evolve(self._progress, lag=tuple(lag), updated_ms=self._ends_read_ms)
+        lag: list[PartitionLag] = []
+        for where, position in self._driver.positions.items():
+            end = max(position, ends.get(where, position))
+            size = self._driver.sizes.estimate(where, end - position)
+            lag.append(PartitionLag(*where, position, end, size))
+        self._progress = attrs.evolve(
+            self._progress,
+            lag=tuple(lag),
+            deleted_topics=tuple(sorted(self._driver.deleted)),
+            updated_ms=self._ends_read_ms,
+        )
         if time.monotonic() - self._busy_s > _SHOWN_S:
             self._progress = attrs.evolve(self._progress, records_per_second=0.0, lag_s=0.0)
 

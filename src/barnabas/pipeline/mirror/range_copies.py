@@ -70,6 +70,9 @@ _AGAIN: Final = frozenset(
 """Errors after which another transaction may succeed, beyond those that clients retry."""
 
 
+_NO_TOPIC: Final = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
+
+
 class RangeCopier:
     """Copies ranges with the clients of one task."""
 
@@ -88,6 +91,10 @@ class RangeCopier:
                 figures = await once(wanted)
             except (KafkaError, ClientError, CorruptBatch) as error:
                 failures += 1
+                if await self._is_deleted(wanted, error):
+                    return CopyFigures(
+                        *wanted.where, wanted.start, leader_epoch=wanted.leader_epoch
+                    )
                 is_late = trio.current_time() > deadline
                 is_repeated = failures >= _ATTEMPTS_MAX and not _is_retriable(error)
                 if is_late or is_repeated or not _may_pass(error):
@@ -96,6 +103,15 @@ class RangeCopier:
             else:
                 figures.attempts = failures + 1
                 return figures
+
+    async def _is_deleted(self, wanted: FlowRange, error: Exception) -> bool:
+        """True when the topic was deleted at the source, which the driver reports."""
+        if not isinstance(error, KafkaError) or error.code not in _NO_TOPIC:
+            return False
+        try:
+            return wanted.topic not in await cluster_queries.topics(self._source, [wanted.topic])
+        except (KafkaError, ClientError):
+            return False
 
     async def _copy_transaction(self, wanted: FlowRange) -> CopyFigures:
         """Copy in one transaction, with the position after the batches."""

@@ -78,7 +78,7 @@ def selected(
         return sorted(
             name
             for name, is_internal in existing.items()
-            if not is_internal and not name.startswith("__") and re.fullmatch(pattern, name)
+            if not is_internal and is_match(pattern, name)
         )
     missing = [name for name in names if name not in existing]
     if missing:
@@ -86,6 +86,11 @@ def selected(
             f"topic {missing[0]} does not exist at the source: create it, or leave it out of topics"
         )
     return sorted(names)
+
+
+def is_match(pattern: str, name: str) -> bool:
+    """True when the pattern of a flow selects a topic."""
+    return not name.startswith("__") and re.fullmatch(pattern, name) is not None
 
 
 def steps(

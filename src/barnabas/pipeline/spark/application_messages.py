@@ -70,7 +70,11 @@ def encode_refusal(failure: JobFailure) -> bytes:
 
 def decode_progress(fields: Mapping[str, Any]) -> JobProgress:
     """Return the progress in a line."""
-    found: dict[str, Any] = {**fields, "lag": tuple(PartitionLag(**each) for each in fields["lag"])}
+    found: dict[str, Any] = {
+        **fields,
+        "lag": tuple(PartitionLag(**each) for each in fields["lag"]),
+        "deleted_topics": tuple(fields["deleted_topics"]),
+    }
     return JobProgress(**found)
 
 

@@ -17,6 +17,7 @@ from barnabas.testing.simulation.faults import DISK_FAULTS, Fault, draw_faults
 from barnabas.testing.simulation.group_workload import GroupWorkload
 from barnabas.testing.simulation.kraft_upgrade import KraftUpgrade
 from barnabas.testing.simulation.mirror_flow import MirrorFlow
+from barnabas.testing.simulation.mirror_promotion import MirrorPromotion
 from barnabas.testing.simulation.old_releases import RELEASES
 from barnabas.testing.simulation.operator_client import OperatorClient
 from barnabas.testing.simulation.partition_invariants import PartitionInvariants
@@ -105,6 +106,8 @@ def prepare(
         actors.append(RecordDeleter(cluster, DATA_TOPIC, options, partitions))
     if options.mirror_pause_ms:
         actors.append(MirrorFlow(cluster, options, partitions))
+        if options.mirror_promotion_ms:
+            actors.append(MirrorPromotion(cluster, options, partitions))
     if options.throttle_bytes:
         actors.append(ThrottleOperator(cluster, DATA_TOPIC, options))
     return Simulation(world, cluster, options, faults, actors, data, invariants)

@@ -97,6 +97,10 @@ class SeedOptions:
     idempotent_producers: int = 0
     mirror_pause_ms: int = 0
     """The pause of a flow between its requests to a mirror topic, 0 for no mirror."""
+    mirror_restart_ms: int = 0
+    """The pause between restarts of the mirror's log beyond its end, 0 for none."""
+    mirror_promotion_ms: int = 0
+    """When the mirror is promoted, 0 for never."""
 
     @property
     def voter_ids(self) -> tuple[int, ...]:
@@ -263,7 +267,14 @@ def _draw_idempotent_producers(options: SeedOptions, chance: random.Random) -> S
 
 
 def _draw_mirror(options: SeedOptions, chance: random.Random) -> SeedOptions:
-    return attrs.evolve(options, mirror_pause_ms=chance.choice((0, 50, 500)))
+    options = attrs.evolve(options, mirror_pause_ms=chance.choice((0, 50, 500)))
+    if not options.mirror_pause_ms:
+        return options
+    return attrs.evolve(
+        options,
+        mirror_restart_ms=chance.choice((0, 2_000, 10_000)),
+        mirror_promotion_ms=chance.choice((0, 5_000, 1_000 * options.seconds // 2)),
+    )
 
 
 _DRAWS: Final[Mapping[Feature, Callable[[SeedOptions, random.Random], SeedOptions]]] = {

@@ -142,6 +142,8 @@ class PartitionLag:
     partition: int
     position: int
     end: int
+    bytes: int | None = None
+    """The estimated size of what is between them; None when it is not known."""
 
     @property
     def lag(self) -> int:
@@ -177,6 +179,8 @@ class JobProgress:
     """Offsets that retention deleted before the job read them (on.trim=skip)."""
     late: int = 0
     """Records dropped because their windows were closed; once for each of several windows."""
+    deleted_topics: tuple[str, ...] = ()
+    """Topics that the job has read, and that the source does not have any longer."""
     updated_ms: int = 0
     """When the newest batch ended, in milliseconds since 1970."""
 

@@ -1,0 +1,245 @@
+"""The rows of `bench.pipeline` with mirrors: a flow of our runner, and MirrorMaker 2.
+
+The worker runs at the target, and has mirrored other topics before. MirrorMaker 2 assigns offsets
+in all rows, and runs as it does by default: at least once. It keeps the names of topics
+(`IdentityReplicationPolicy`).
+"""
+
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from barnabas.protocol.batches.compression import Codec
+from barnabas.protocol.messages.produce import ProduceRequest
+from barnabas.testing.batches import batch
+from barnabas.testing.mirrored import as_sent, placed
+from bench.pipeline_connectors import WARM_RECORDS, Figures, Measurement
+from bench.pipeline_contenders import ConnectJava, OurWorker, cpu_s, create, memory_mb
+from bench.pipeline_topics import PARTITIONS, topics, wait_end
+from compat_tests.pipeline.connect_workers import ConnectWorker
+from compat_tests.pipeline.test_java_connect import LIBRARY
+from compat_tests.servers import BarnabasProcess
+from compat_tests.wire import CLIENT_ID, Connection
+
+RATE = 20_000
+RATE_S = 20.0
+_SETTLE_S = 5.0
+_TICK_S = 0.01
+_BATCH_RECORDS = 1_000
+_PRODUCE_VERSION = 9
+_BYTES = "org.apache.kafka.connect.converters.ByteArrayConverter"
+
+
+class MirrorMakerWorker(ConnectJava):
+    """Java's Connect with MirrorMaker 2's connector, without transactions."""
+
+    plugins = LIBRARY.parent
+
+    def command(self) -> list[str]:
+        command = super().command()
+        file = Path(command[-1])
+        setting = "exactly.once.source.support="
+        file.write_text(file.read_text().replace(f"{setting}enabled", f"{setting}disabled"))
+        return command
+
+
+def flow_config(source: str, topic: str, offsets: str) -> dict[str, str]:
+    """Return the configuration of a flow."""
+    return {
+        "connector.class": "barnabas.MirrorConnector",
+        "topics": topic,
+        "offsets": offsets,
+        "source.bootstrap.servers": source,
+    }
+
+
+def mirror_maker_config(source: str, target: str, topic: str) -> dict[str, str]:
+    """Return the configuration of MirrorMaker 2's connector."""
+    return {
+        "connector.class": "org.apache.kafka.connect.mirror.MirrorSourceConnector",
+        "tasks.max": "2",
+        "topics": topic,
+        "source.cluster.alias": "source",
+        "target.cluster.alias": "target",
+        "source.cluster.bootstrap.servers": source,
+        "target.cluster.bootstrap.servers": target,
+        "replication.policy.class": "org.apache.kafka.connect.mirror.IdentityReplicationPolicy",
+        "replication.factor": "1",
+        "offset-syncs.topic.replication.factor": "1",
+        "sync.topic.acls.enabled": "false",
+        "key.converter": _BYTES,
+        "value.converter": _BYTES,
+        "producer.override.compression.type": "lz4",
+    }
+
+
+def start_mirror(worker: ConnectWorker, source: str, topic: str, offsets: str) -> None:
+    """Have a worker mirror a topic."""
+    config = flow_config(source, topic, offsets)
+    if isinstance(worker, MirrorMakerWorker):
+        config = mirror_maker_config(source, worker.bootstrap, topic)
+    create(worker, topic, config)
+
+
+@contextmanager
+def pair(contender: type[ConnectWorker], target: str) -> Iterator[tuple[str, ConnectWorker, int]]:
+    """Start a source, and a worker at the target; yield the source's address, worker and pid."""
+    source = BarnabasProcess()
+    with tempfile.TemporaryDirectory() as directory:
+        worker = contender(target, Path(directory), "bench")
+        try:
+            source.start()
+            worker.start()
+            assert worker.process is not None
+            yield source.bootstrap, worker, worker.process.pid
+        finally:
+            worker.stop()
+            source.close()
+
+
+def fill(bootstrap: str, topic: str, size: int, count: int) -> None:
+    """Write records of one size to all partitions of a new topic, with lz4."""
+    topics(bootstrap, topic)
+    producer = Producer(
+        {"bootstrap.servers": bootstrap, "linger.ms": 20, "acks": "all", "compression.type": "lz4"}
+    )
+    for number in range(count):
+        while True:
+            try:
+                producer.produce(topic, f"{number:0{size}d}", partition=number % PARTITIONS)
+                break
+            except BufferError:
+                producer.poll(0.1)
+    assert producer.flush(120) == 0
+
+
+def throughput(
+    size: int, offsets: str, contender: type[ConnectWorker], target: str, count: int
+) -> Figures:
+    """Measure a mirror of a topic that is full when it begins."""
+    with pair(contender, target) as (source, worker, pid):
+        warm = min(WARM_RECORDS, count)
+        for name, records in (("first", warm), ("second", count)):
+            fill(source, name, size, records)
+        start_mirror(worker, source, "first", offsets)
+        wait_end(target, "first", warm)
+        before_s, began = cpu_s(pid), time.monotonic()
+        start_mirror(worker, source, "second", offsets)
+        wait_end(target, "second", count)
+        return {
+            "warm k/s": count / (time.monotonic() - began) / 1000,
+            "warm CPU s per M": (cpu_s(pid) - before_s) / count * 1_000_000,
+            "memory MB": memory_mb(pid),
+        }
+
+
+def lag(offsets: str, contender: type[ConnectWorker], target: str, _: int) -> Figures:
+    """Measure the time of each record, from its production until a consumer at the target has it.
+
+    The records of the first seconds are not counted.
+    """
+    with pair(contender, target) as (source, worker, pid):
+        fill(source, "first", 100, WARM_RECORDS)
+        topics(source, "rate")
+        for name in ("first", "rate"):
+            start_mirror(worker, source, name, offsets)
+        wait_end(target, "first", WARM_RECORDS)
+        wait_end(target, "rate", 0)
+        sender = threading.Thread(target=send_at_rate, args=(source, "rate"))
+        before_s = cpu_s(pid)
+        sender.start()
+        times_ms = sorted(read_delays(target, "rate", int(RATE * (_SETTLE_S + RATE_S))))
+        sender.join()
+        return {
+            "p50 ms": times_ms[len(times_ms) // 2],
+            "p99 ms": times_ms[int(len(times_ms) * 0.99)],
+            "CPU %": (cpu_s(pid) - before_s) / (_SETTLE_S + RATE_S) * 100,
+        }
+
+
+def send_at_rate(bootstrap: str, topic: str) -> None:
+    """Write records of 100 bytes with the time of their production."""
+    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 5, "compression.type": "lz4"})
+    began = time.monotonic()
+    for tick in range(round((_SETTLE_S + RATE_S) / _TICK_S)):
+        time.sleep(max(0.0, began + tick * _TICK_S - time.monotonic()))
+        value = f"{time.time_ns():0100d}"
+        for number in range(round(RATE * _TICK_S)):
+            producer.produce(topic, value, partition=number % PARTITIONS)
+        producer.poll(0)
+    assert producer.flush(60) == 0
+
+
+def read_delays(bootstrap: str, topic: str, count: int) -> Iterator[float]:
+    """Yield the delay in ms of each record behind the first seconds."""
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "lag", "fetch.wait.max.ms": 5})
+    consumer.assign([TopicPartition(topic, number, 0) for number in range(PARTITIONS)])
+    found = 0
+    while found < count:
+        messages = consumer.consume(1_000, 0.05)
+        now = time.time_ns()
+        for message in messages:
+            assert message.error() is None, message.error()
+            found += 1
+            if found > RATE * _SETTLE_S:
+                yield (now - int(message.value() or b"")) / 1e6
+    consumer.close()
+
+
+def produce_batches(as_flow: bool, target: str, count: int) -> Figures:
+    """Measure requests of one batch each, one after the other, with acks=all.
+
+    The flow and an ordinary producer send the same bytes, except for the offsets.
+    """
+    records = [b"%0100d" % number for number in range(_BATCH_RECORDS)]
+    data = batch(*records, codec=Codec.LZ4)
+    config = {"barnabas.mirror.source": CLIENT_ID} if as_flow else {}
+    new = NewTopic("m", 1, 1, config=config)
+    admin = AdminClient({"bootstrap.servers": target})
+    admin.create_topics([new])["m"].result(30)
+    used_s = 0.0
+    rounds = max(1, count // _BATCH_RECORDS)
+    with Connection(target) as connection:
+        for number in range(rounds):
+            offset = number * _BATCH_RECORDS
+            sent = as_sent([placed(data, offset)], offset) if as_flow else bytearray(data)
+            request = _request(sent)
+            began = time.monotonic()
+            answer = connection.call(request, _PRODUCE_VERSION)
+            used_s += time.monotonic() - began
+            assert answer.responses[0].partition_responses[0].error_code == 0, answer
+    return {"k/s": rounds * _BATCH_RECORDS / used_s / 1000}
+
+
+def _request(records: bytearray) -> ProduceRequest:
+    data = ProduceRequest.PartitionProduceData(index=0, records=records)
+    topic = ProduceRequest.TopicProduceData(name="m", partition_data=[data])
+    return ProduceRequest(acks=-1, timeout_ms=30_000, topic_data=[topic])
+
+
+def _of_mirrors(run: Callable[[type[ConnectWorker], str, int], Figures]) -> dict[str, Measurement]:
+    return {"barnabas": partial(run, OurWorker), "MirrorMaker 2": partial(run, MirrorMakerWorker)}
+
+
+def rows() -> dict[str, dict[str, Measurement]]:
+    """Return the measurements by row and contender."""
+    found: dict[str, dict[str, Measurement]] = {}
+    for offsets in ("identical", "assigned"):
+        for title, size in (("100 B lz4", 100), ("1 kB", 1_000)):
+            name = f"mirror, {offsets} offsets, {title}"
+            found[name] = _of_mirrors(partial(throughput, size, offsets))
+        found[f"lag of a mirror, {offsets} offsets, {RATE:,} records/s"] = _of_mirrors(
+            partial(lag, offsets)
+        )
+    found["produce to a mirror, 1,000 records of 100 B lz4"] = {
+        "barnabas": partial(produce_batches, True),
+        "ordinary produce": partial(produce_batches, False),
+    }
+    return found
