@@ -1,42 +1,36 @@
 """The interface of all SASL mechanisms: the exchange of one authentication, and its failures."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import attrs
-
-if TYPE_CHECKING:
-    from barnabas.cluster.metadata.scram_credentials import ScramCredential
 
 
 class SaslFailure(Exception):  # noqa: N818 - the failure of a client, not of this program
     """An authentication failed.
 
     The client receives `public_message`; when that is None, a text that names only the mechanism,
-    so that a client does not learn which part was wrong. `reason` is for the log.
+    so that a client does not learn which part was wrong. `reason` is for the log. After a failure
+    that `is_retriable` the connection closes without an answer, so that the client tries again.
     """
 
-    def __init__(self, reason: str, *, is_public: bool = False) -> None:
+    def __init__(self, reason: str, *, is_public: bool = False, is_retriable: bool = False) -> None:
         super().__init__(reason)
         self.reason = reason
         self.public_message = reason if is_public else None
+        self.is_retriable = is_retriable
 
 
-class CredentialNeeded(Exception):  # noqa: N818 - a request for work, not an error
-    """An exchange needs a credential that is not derived yet.
+class WorkNeeded(Exception):  # noqa: N818 - a request for work, not an error
+    """An exchange needs work that belongs in a thread: it takes milliseconds, or waits for a file.
 
-    `derive` makes it, which takes milliseconds of CPU. After `keep`, the exchange must evaluate the
+    `work` returns a function, which must be called in the loop. Then the exchange must evaluate the
     same token again.
     """
 
-    def __init__(
-        self,
-        derive: "Callable[[], ScramCredential]",
-        keep: "Callable[[ScramCredential], None]",
-    ) -> None:
+    def __init__(self, work: Callable[[], Callable[[], None]]) -> None:
         super().__init__()
-        self.derive = derive
-        self.keep = keep
+        self.work = work
 
 
 @attrs.frozen
@@ -63,7 +57,7 @@ class SaslExchange(Protocol):
     def evaluate(self, token: bytes, now_ms: int) -> bytes:
         """Return the server's token that answers the client's.
 
-        Raises SaslFailure, and CredentialNeeded when the same token must be evaluated again.
+        Raises SaslFailure, and WorkNeeded when the same token must be evaluated again.
         """
         ...
 
