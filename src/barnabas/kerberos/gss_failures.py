@@ -6,11 +6,9 @@ from barnabas.kerberos.gssapi_library import Library
 
 _BASE: Final = -1765328384
 """The first code of the library's table; the errors of the protocol (RFC 4120) follow in order."""
-_REPLAY: Final = _BASE + 34
-_NOT_YET_VALID: Final = _BASE + 33
-_CLIENT_NOT_YET_VALID: Final = _BASE + 21
-RETRIABLE: Final = frozenset({_REPLAY, _NOT_YET_VALID, _CLIENT_NOT_YET_VALID})
-"""Errors after which a client may simply try again, as in Kafka's `KerberosError`."""
+_TICKET_EXPIRED: Final = _BASE + 32
+_CREDENTIALS_EXPIRED: Final = 11
+"""The code of calls (RFC 2744) for credentials that have ended."""
 
 _REMEDIES: Final = {
     _BASE + 6: "the KDC does not know the client's principal; correct the principal, or add it",
@@ -18,7 +16,7 @@ _REMEDIES: Final = {
     "or the host in the address, or add SERVICE/HOST to the KDC with its keytab",
     _BASE + 24: "the keys in the keytab are not those of the KDC; write the keytab again",
     _BASE + 31: "the keys in the keytab are not those of the KDC; write the keytab again",
-    _BASE + 32: "the ticket has expired; run kinit again, or use a keytab",
+    _TICKET_EXPIRED: "the ticket has expired; run kinit again, or use a keytab",
     _BASE + 37: "the clocks of this machine and of the KDC or the client differ by more than "
     "clockskew of krb5.conf allows; correct them (NTP)",
     _BASE + 41: "the ticket was made with other keys than those of the keytab; write the keytab "
@@ -38,33 +36,41 @@ _REMEDIES: Final = {
 class KerberosError(Exception):
     """Kerberos refused something; the text says what to do."""
 
-    def __init__(self, text: str, *, is_retriable: bool = False) -> None:
-        super().__init__(text)
-        self.is_retriable = is_retriable
-
 
 def kerberos_error(library: Library, error: Exception, prefix: str) -> KerberosError:
     """Return a failure of the library, with the prefix that says what failed."""
-    if not isinstance(error, library.exceptions.GSSError):
-        return KerberosError(f"{prefix}: {error}")
-    code = minor_code(error)
-    shown = " ".join(text_of(error).split())
-    remedy = _REMEDIES.get(code)
-    text = f"{prefix}: {shown}" if remedy is None else f"{prefix}: {shown}: {remedy}"
-    return KerberosError(text, is_retriable=code in RETRIABLE)
+    remedy = _REMEDIES.get(minor_code(error))
+    if _routine_code(error) == _CREDENTIALS_EXPIRED:
+        remedy = _REMEDIES[_TICKET_EXPIRED]
+    texts = [prefix, _shown(library, error), remedy]
+    return KerberosError(": ".join(each for each in texts if each))
 
 
 def minor_code(error: Exception) -> int:
     """Return the code of the mechanism, which is signed."""
-    code = getattr(error, "min_code", 0)
-    found = code if isinstance(code, int) else 0
-    return found - (1 << 32) if found >= 1 << 31 else found
+    code = _number(error, "min_code")
+    return code - (1 << 32) if code >= 1 << 31 else code
 
 
-def text_of(error: Exception) -> str:
-    """Return the library's text of the mechanism's error, or that of the call's."""
+def _routine_code(error: Exception) -> int:
+    return _number(error, "maj_code") >> 16 & 0xFF
+
+
+def _number(error: Exception, name: str) -> int:
+    found = getattr(error, name, 0)
+    return found if isinstance(found, int) else 0
+
+
+def _shown(library: Library, error: Exception) -> str:
+    """Return the library's text of the mechanism's error in one line, empty when it has none."""
     get_status = getattr(error, "get_all_statuses", None)
     if get_status is None:
         return str(error)
-    texts = get_status(getattr(error, "min_code", 0), False)
-    return " ".join(texts) or str(error)
+    code = _number(error, "min_code")
+    if code == 0:
+        return ""
+    try:
+        texts = get_status(code, False)
+    except (library.exceptions.GSSError, ValueError):
+        return ""
+    return " ".join(" ".join(texts).split())

@@ -48,11 +48,8 @@ class AcceptedContext:
     def __init__(self, kinds: Library, context: GssContext) -> None:
         self._library = kinds
         self._context = context
-
-    @property
-    def is_established(self) -> bool:
-        """True when the client has proved who it is."""
-        return self._context.complete
+        self.is_established = False
+        """True when the client has proved its identity."""
 
     @property
     def client(self) -> str:
@@ -62,9 +59,12 @@ class AcceptedContext:
     def step(self, token: bytes) -> bytes:
         """Take a token of the client; return the answer. Raises KerberosError."""
         try:
-            return self._context.step(token) or b""
+            answer = self._context.step(token) or b""
+            # An error that has a token for the client is raised here.
+            self.is_established = self._context.complete
         except self._library.exceptions.GSSError as error:
             raise kerberos_error(self._library, error, "a client's ticket is refused") from None
+        return answer
 
     def wrap(self, message: bytes) -> bytes:
         """Return a message that the client can check."""

@@ -90,7 +90,8 @@ class Tickets:
     def _acquired(self, kinds: Library) -> GssCredentials:
         login = self.login
         store: dict[str, str] = {}
-        if login.keytab is not None:
+        if login.keytab is not None and login.principal is not None:
+            check_keytab(login.keytab, canonical_name(kinds, login.principal))
             store["client_keytab"] = f"FILE:{login.keytab}"
             store["ccache"] = f"MEMORY:barnabas-{os.getpid()}-{next(_CACHE_NUMBERS)}"
         elif login.ticket_cache is not None:
@@ -132,19 +133,19 @@ class InitiatedContext:
         self._library = kinds
         self._context = context
         self._service = service
-
-    @property
-    def is_established(self) -> bool:
-        """True when the service has proved who it is."""
-        return self._context.complete
+        self.is_established = False
+        """True when the service has proved its identity."""
 
     def step(self, token: bytes | None = None) -> bytes:
         """Take the service's token, None at first; return the next one. Raises KerberosError."""
         try:
-            return self._context.step(token) or b""
+            answer = self._context.step(token) or b""
+            # An error that has a token for the service is raised here.
+            self.is_established = self._context.complete
         except self._library.exceptions.GSSError as error:
             prefix = f"no login at {self._service}"
             raise kerberos_error(self._library, error, prefix) from None
+        return answer
 
     def wrap(self, message: bytes) -> bytes:
         """Return a message that the service can check."""

@@ -81,7 +81,7 @@ class GssapiExchange:
             else:
                 outcome = self._answer(token)
         except KerberosError as error:
-            outcome = SaslFailure(str(error), is_retriable=error.is_retriable)
+            outcome = SaslFailure(str(error))
         except SaslFailure as failure:
             outcome = failure
         return partial(self._keep, outcome, identity)

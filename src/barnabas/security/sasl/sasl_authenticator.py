@@ -205,8 +205,6 @@ class SaslServerAuthenticator:
         try:
             answer = self._evaluate(bytes(request.auth_bytes), now_ms)
         except SaslFailure as failure:
-            if failure.is_retriable:
-                return Fail(failure.reason, is_delayed=False)
             message = failure.public_message or self._hidden_failure()
             refusal = SaslAuthenticateResponse(
                 error_code=ErrorCode.SASL_AUTHENTICATION_FAILED, error_message=message

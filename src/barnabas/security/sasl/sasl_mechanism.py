@@ -10,15 +10,13 @@ class SaslFailure(Exception):  # noqa: N818 - the failure of a client, not of th
     """An authentication failed.
 
     The client receives `public_message`; when that is None, a text that names only the mechanism,
-    so that a client does not learn which part was wrong. `reason` is for the log. After a failure
-    that `is_retriable` the connection closes without an answer, so that the client tries again.
+    so that a client does not learn which part was wrong. `reason` is for the log.
     """
 
-    def __init__(self, reason: str, *, is_public: bool = False, is_retriable: bool = False) -> None:
+    def __init__(self, reason: str, *, is_public: bool = False) -> None:
         super().__init__(reason)
         self.reason = reason
         self.public_message = reason if is_public else None
-        self.is_retriable = is_retriable
 
 
 class WorkNeeded(Exception):  # noqa: N818 - a request for work, not an error
