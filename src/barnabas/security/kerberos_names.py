@@ -153,8 +153,10 @@ def _parsed(rule: str) -> _Rule | None:
 def _compiled(rule: str, pattern: str) -> _Pattern:
     import re2
 
+    options = re2.Options()
+    options.log_errors = False
     try:
-        return cast("_Pattern", re2.compile(pattern))
+        return cast("_Pattern", re2.compile(pattern, options))
     except re2.error:
         raise ValueError(
             f"Invalid rule: {rule}: the pattern {pattern} cannot be used: RE2 has no such "
