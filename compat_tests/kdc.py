@@ -41,7 +41,9 @@ _CLIENT = """[libdefaults]
 [domain_realm]
  {host} = {realm}
 """
-_SERVER = """[kdcdefaults]
+_SERVER = """[logging]
+ kdc = FILE:{directory}/kdc.log
+[kdcdefaults]
  kdc_listen = ""
  kdc_tcp_listen = 127.0.0.1:{port}
 [realms]
@@ -97,7 +99,7 @@ class Kdc:
 
     def start_again(self) -> None:
         """Start the KDC, and wait until it listens."""
-        with (self.directory / "kdc.log").open("ab") as log:
+        with (self.directory / "kdc.out").open("ab") as log:
             self._process = subprocess.Popen(
                 [_program("krb5kdc"), "-n", "-r", self.realm],
                 env=self._environment(),
@@ -156,7 +158,7 @@ class Kdc:
                 return True
         except OSError:
             assert self._process is not None
-            assert self._process.poll() is None, (self.directory / "kdc.log").read_text()
+            assert self._process.poll() is None, (self.directory / "kdc.out").read_text()
             return False
 
 
