@@ -63,6 +63,8 @@ KAFKA_PYTHON := .cache/kafka-python/.fetched
 AIOKAFKA := .cache/aiokafka/.fetched
 RUST := .cache/rust/.built
 MOTO := .cache/moto/.installed
+GSSAPI := .cache/gssapi/.built
+KERBEROS := .venv/.installed-kerberos
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 PIP_ENV := PIP_ROOT_USER_ACTION=ignore
 # Three attempts of a command that fetches: one fault of the network would fail a fresh clone.
@@ -116,17 +118,18 @@ unit: $(DEV)
 
 # What `make compat` fetches beside small Python packages. It needs only .venv/bin/python, so .ci/run
 # fetches during the tests.
-downloads: $(PYSPARK) $(JARS) $(FLINK) $(CONNECTORS) $(NODE) $(GO) $(FRANZ)
+downloads: $(PYSPARK) $(JARS) $(FLINK) $(CONNECTORS) $(NODE) $(GO) $(FRANZ) $(GSSAPI)
 
 # Code 5: ARGS selects no test.
-compat: $(DEV) $(SPARK) $(JARS) $(FLINK) $(CONNECTORS) $(NODE) $(GO) $(FRANZ) $(KAFKA_PYTHON)
+compat: $(DEV) $(SPARK) $(JARS) $(FLINK) $(CONNECTORS) $(NODE) $(GO) $(FRANZ) $(KAFKA_PYTHON) \
+  $(KERBEROS)
 	$(BIN)/python -m pytest -p no:cacheprovider --size-mb $(SIZE_MB) -n $(COMPAT_WORKERS) \
 	  --dist loadfile --no-loadscope-reorder $(COMPAT_TESTS) $(ARGS) || test $$? -eq 5
 
 compat-stalls: $(DEV)
 	$(BIN)/python -m compat_tests.stalls $(MAKE) --no-print-directory compat
 
-compat-kafka: $(DEV) $(SPARK) $(JARS) $(FLINK) $(NODE) $(GO) $(FRANZ) $(KAFKA_PYTHON)
+compat-kafka: $(DEV) $(SPARK) $(JARS) $(FLINK) $(NODE) $(GO) $(FRANZ) $(KAFKA_PYTHON) $(KERBEROS)
 	$(BIN)/python -m pytest compat_tests --server kafka --size-mb $(SIZE_MB) $(ARGS)
 
 compat-suites: $(DEV) $(JARS) $(FRANZ) $(KAFKA_PYTHON) $(AIOKAFKA)
@@ -289,6 +292,19 @@ $(PYSPARK): requirements-spark.txt | $(BIN)/python
 	  $(PIP_ENV) $(FETCH) $(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps \
 	    --wheel-dir $(@D) "$$(grep '^pyspark==' $<)" && touch $@; \
 	fi
+
+# gssapi comes as sources, too. Without the headers the stamps are not written.
+$(GSSAPI): requirements-kerberos.txt | $(BIN)/python
+	@rm -rf $(@D) && mkdir -p $(@D)
+	@if command -v krb5-config >/dev/null && command -v gcc >/dev/null; then \
+	  CFLAGS=-O0 $(PIP_ENV) $(FETCH) $(BIN)/python -m pip wheel --quiet \
+	    --disable-pip-version-check --no-deps --wheel-dir $(@D) -r $< && touch $@; \
+	else echo "krb5-config or gcc not found (Debian: apt install libkrb5-dev gcc):" \
+	  "skipping the tests of Kerberos"; fi
+
+$(KERBEROS): requirements-kerberos.txt $(RUNTIME) $(GSSAPI)
+	@if test -f $(GSSAPI); then \
+	  $(PIP_ENV) $(PIP) --no-index --find-links $(dir $(GSSAPI)) -r $< && touch $@; fi
 
 # A separate Maven repository: Spark's resolver fails on one that has POMs without jars.
 $(JARS): compat_tests/pom.xml

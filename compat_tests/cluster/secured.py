@@ -104,6 +104,20 @@ class Security:
             "listener.name.controller.sasl.enabled.mechanisms": "OAUTHBEARER",
         }
 
+    def kerberos_nodes(self, line: str) -> dict[str, str]:
+        """GSSAPI between brokers and between controllers over TLS; clients have SCRAM, too."""
+        properties = self.sasl_nodes()
+        for listener in ("sasl_ssl", "controller"):
+            properties[f"listener.name.{listener}.gssapi.sasl.jaas.config"] = line
+        return properties | {
+            "sasl.mechanism.inter.broker.protocol": "GSSAPI",
+            "sasl.mechanism.controller.protocol": "GSSAPI",
+            "sasl.kerberos.service.name": "kafka",
+            "listener.name.sasl_ssl.sasl.enabled.mechanisms": "SCRAM-SHA-512,GSSAPI",
+            "listener.name.controller.sasl.enabled.mechanisms": "GSSAPI",
+            "super.users": "User:kafka;User:alice",
+        }
+
     def mutual_nodes(self) -> dict[str, str]:
         """Nodes and clients show certificates; with an authorizer."""
         return {

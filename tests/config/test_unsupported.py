@@ -13,7 +13,6 @@ from barnabas.config.properties.replication_properties import DYNAMIC_ONLY
 NODE = NodeConfig.load()
 
 PROMISES = [
-    ("sasl.kerberos.service.name", "kafka"),
     ("sasl.login.class", "org.example.Login"),
     ("listener.name.plaintext.plain.sasl.login.class", "org.example.Login"),
     ("ssl.engine.factory.class", "org.example.Engine"),

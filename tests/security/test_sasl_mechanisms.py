@@ -22,7 +22,7 @@ from barnabas.cluster.metadata.scram_credentials import (
 from barnabas.security.sasl import scram_mechanism
 from barnabas.security.sasl.oauthbearer_mechanism import OauthBearerExchange
 from barnabas.security.sasl.plain_mechanism import PlainExchange, plain_users
-from barnabas.security.sasl.sasl_mechanism import CredentialNeeded, Identity, SaslFailure
+from barnabas.security.sasl.sasl_mechanism import Identity, SaslFailure, WorkNeeded
 from barnabas.security.sasl.scram_mechanism import ScramExchange, mock_credential
 from barnabas.security.sasl.token_credentials import TokenCredentials
 from barnabas.security.token_validation import TokenError, ValidToken
@@ -293,8 +293,8 @@ def authenticate_with_token(
     while message is not None:
         try:
             answer = server.evaluate(message, NOW)
-        except CredentialNeeded as needed:
-            needed.keep(needed.derive())
+        except WorkNeeded as needed:
+            needed.work()()
             derived += 1
         else:
             message = client.respond(answer)

@@ -56,7 +56,7 @@ _JAVA_NAMES = frozenset(
     }
 )
 
-_TOKENS = "OAUTHBEARER"
+_TOKENS, _TICKETS = "OAUTHBEARER", "GSSAPI"
 # librdkafka gets tokens by itself when a file says how.
 _OWN_TOKENS = "sasl.oauthbearer.method"
 
@@ -100,7 +100,10 @@ class Client:
         found = self.properties
         if _JAVA_NAMES.intersection(found):
             return True
-        if _TOKENS in (found.get("sasl.mechanism"), found.get("sasl.mechanisms")):
+        mechanisms = found.get("sasl.mechanism"), found.get("sasl.mechanisms")
+        if _TICKETS in mechanisms:
+            return True
+        if _TOKENS in mechanisms:
             return _OWN_TOKENS not in found
         key_store = found.get("ssl.keystore.location")
         if key_store is None:

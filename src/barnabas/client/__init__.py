@@ -2,7 +2,7 @@
 
 What lives here: connections to brokers, the metadata of a cluster, an idempotent producer, reading
 partitions, a few admin calls, and membership in classic groups with a protocol of the caller. What
-may not: anything that another room than `protocol`, `config` and `key_stores` knows.
+may not: anything that another room than `protocol`, `config`, `key_stores` and `kerberos` knows.
 
 How data passes: a caller's request goes through `kafka_client` (which broker, when to try again),
 `connection_pool` and `broker_connection` (trio) to `core.wire_exchange` (bytes). The parts that
@@ -10,7 +10,7 @@ decide are sans-I/O and live in `core`:
 
     wire_exchange        requests to bytes, bytes to responses, correlation
     api_negotiation      the version of each api that both sides speak
-    sasl_exchange        tokens of PLAIN, SCRAM and OAUTHBEARER
+    sasl_exchange        tokens of PLAIN, SCRAM and OAUTHBEARER (GSSAPI: `kerberos_exchange`)
     token_login          the source of a token for OAUTHBEARER
     metadata_cache       brokers, topics, leaders
     retry_backoff        delays between attempts

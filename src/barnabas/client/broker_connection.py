@@ -304,7 +304,7 @@ class BrokerConnection:
                 f"{self.address} refuses {settings.mechanism} "
                 f"({error_code(handshake.error_code).name}); it offers: {offered}"
             )
-        exchange = await _started(settings)
+        exchange = await _started(settings, self.address.host)
         token: bytes | None = exchange.first()
         while token is not None:
             response = await self._authenticate_step(token)
@@ -322,8 +322,12 @@ class BrokerConnection:
         return response
 
 
-async def _started(settings: SaslSettings) -> SaslExchange:
-    """Return a new exchange. Raises AuthenticationError when there is no token for it."""
+async def _started(settings: SaslSettings, host: str) -> SaslExchange:
+    """Return a new exchange. Raises AuthenticationError when there is no token or ticket for it."""
+    if settings.tickets is not None:
+        from barnabas.client.kerberos_exchange import GssapiExchange
+
+        return await trio.to_thread.run_sync(GssapiExchange, settings.tickets, host)
     if settings.bearer is not None:
         return BearerExchange(await trio.to_thread.run_sync(settings.bearer))
     return start_exchange(

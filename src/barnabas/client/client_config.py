@@ -15,16 +15,18 @@ import attrs
 from barnabas.client.core.sasl_exchange import MECHANISMS
 from barnabas.client.failures import Address
 from barnabas.config import ConfigError, properties_file
+from barnabas.kerberos.login_options import GSSAPI
 
 if TYPE_CHECKING:
     import ssl
 
     from barnabas.client.client_stores import JavaStore
     from barnabas.client.core.token_login import TokenLogin
+    from barnabas.kerberos.tickets import Tickets
 
 _PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _OAUTHBEARER: Final = "OAUTHBEARER"
-_MECHANISMS: Final = (*MECHANISMS, _OAUTHBEARER)
+_MECHANISMS: Final = (*MECHANISMS, _OAUTHBEARER, GSSAPI)
 _COMPRESSION: Final = ("none", "gzip", "snappy", "lz4", "zstd")
 _CLIENT_ID: Final = "barnabas-client"
 _DEFAULT_PORT: Final = 9092
@@ -73,7 +75,7 @@ class SaslSettings:
     """Mechanism and credentials; with `is_token`, those of a delegation token.
 
     `bearer` returns the token of OAUTHBEARER, and raises AuthenticationError. It may take seconds.
-    `login` is where a client's token comes from.
+    `login` is where a client's token comes from. `tickets` are those of GSSAPI.
     """
 
     mechanism: str
@@ -82,6 +84,7 @@ class SaslSettings:
     is_token: bool = False
     bearer: Callable[[], str] | None = attrs.field(default=None, repr=False)
     login: "TokenLogin | None" = None
+    tickets: "Tickets | None" = attrs.field(default=None, repr=False)
 
 
 @attrs.frozen
@@ -189,6 +192,8 @@ class _Properties:
         password = self._take("sasl.password") or jaas.get("password")
         if mechanism == _OAUTHBEARER:
             return self._bearer(jaas, needed=needed)
+        if mechanism == GSSAPI:
+            return self._kerberos(jaas, needed=needed)
         if not needed:
             return None
         if mechanism not in MECHANISMS:
@@ -213,6 +218,15 @@ class _Properties:
             return None
         bearer = issued_tokens(login).token
         return SaslSettings(_OAUTHBEARER, "", "", bearer=bearer, login=login)
+
+    def _kerberos(self, jaas: Mapping[str, str], *, needed: bool) -> SaslSettings | None:
+        from barnabas.client.kerberos_properties import kerberos_login
+        from barnabas.kerberos.tickets import tickets_of
+
+        login = kerberos_login(self._take, jaas, needed=needed)
+        if login is None:
+            return None
+        return SaslSettings(GSSAPI, "", "", tickets=tickets_of(login))
 
     def _jaas(self) -> dict[str, str]:
         text = self._take("sasl.jaas.config") or ""

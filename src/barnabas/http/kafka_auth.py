@@ -38,11 +38,11 @@ class KafkaAuth:
                 "authentication by Kafka needs a client that uses SASL: set security.protocol to "
                 "SASL_SSL or SASL_PLAINTEXT, and sasl.mechanism to that of the users"
             )
-        if brokers.sasl.login is not None:
+        if brokers.sasl.login is not None or brokers.sasl.tickets is not None:
             raise ConfigError(
-                "authentication by Kafka checks passwords, and sasl.mechanism=OAUTHBEARER "
-                "has none: set PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512, or check tokens with "
-                "--token-keys"
+                "authentication by Kafka checks passwords, and sasl.mechanism="
+                f"{brokers.sasl.mechanism} has none: set PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512, "
+                "or check tokens with --token-keys"
             )
         self._mechanism = brokers.sasl.mechanism
         self._brokers = attrs.evolve(

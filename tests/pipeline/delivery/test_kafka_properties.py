@@ -81,6 +81,34 @@ def test_delegation_token_is_one_for_java_and_refused_for_librdkafka() -> None:
         for_librdkafka(given)
 
 
+KERBEROS = "com.sun.security.auth.module.Krb5LoginModule required"
+
+
+@pytest.mark.parametrize(
+    ("given", "module"),
+    [
+        (
+            {"sasl.kerberos.keytab": "/a.keytab", "sasl.kerberos.principal": "alice@R"},
+            'useKeyTab=true storeKey=true keyTab="/a.keytab" principal="alice@R"',
+        ),
+        (
+            {"sasl.jaas.config": f'{KERBEROS} useTicketCache=true ticketCache="/c" debug=true;'},
+            'useTicketCache=true ticketCache="/c"',
+        ),
+    ],
+)
+def test_kerberos_is_passed_to_java_and_refused_for_librdkafka(
+    given: dict[str, str], module: str
+) -> None:
+    client = {**BASE, "security.protocol": "SASL_SSL", "sasl.mechanism": "GSSAPI", **given}
+    found = for_spark({**client, "sasl.kerberos.service.name": "queue"})
+    assert found["kafka.sasl.mechanism"] == "GSSAPI"
+    assert found["kafka.sasl.jaas.config"] == f"{KERBEROS} {module};"
+    assert found["kafka.sasl.kerberos.service.name"] == "queue"
+    with pytest.raises(ConfigError, match="GSSAPI: the librdkafka of confluent-kafka has no Kerb"):
+        for_librdkafka(client)
+
+
 def test_pem_files_have_their_names_in_each_client() -> None:
     tls = {**BASE, "security.protocol": "SSL", "ssl.truststore.location": "/ca.pem"}
     assert for_librdkafka(tls)["ssl.ca.location"] == "/ca.pem"

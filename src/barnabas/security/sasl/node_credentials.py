@@ -1,7 +1,7 @@
 """The credentials with which a node authenticates at the listeners of other nodes.
 
-As in Kafka, they are `username` and `password` of the listener's own `sasl.jaas.config`, or a token
-(`token_logins`).
+As in Kafka, they are `username` and `password` of the listener's own `sasl.jaas.config`, a token
+(`token_logins`), or the keys of a Kerberos principal.
 """
 
 from typing import TYPE_CHECKING, Final
@@ -10,6 +10,9 @@ import attrs
 
 from barnabas.config import ConfigError, NodeConfig
 from barnabas.config.listener_values import listener_property
+from barnabas.kerberos.gssapi_library import EXTRA
+from barnabas.kerberos.login_options import GSSAPI
+from barnabas.security.sasl.kerberos_settings import kerberos_settings
 from barnabas.security.sasl.oauthbearer_mechanism import OAUTHBEARER
 from barnabas.security.sasl.plain_mechanism import PLAIN, plain_users
 from barnabas.security.sasl.sasl_settings import (
@@ -21,6 +24,7 @@ from barnabas.security.sasl.sasl_settings import (
 
 if TYPE_CHECKING:
     from barnabas.client.core.token_login import TokenLogin
+    from barnabas.kerberos.login_options import KerberosLogin
 
 BROKER_MECHANISM: Final = "sasl.mechanism.inter.broker.protocol"
 CONTROLLER_MECHANISM: Final = "sasl.mechanism.controller.protocol"
@@ -30,7 +34,7 @@ _SCRAM: Final = "SCRAM-"
 
 @attrs.frozen
 class NodeCredentials:
-    """A mechanism, and a user with its password or the way to a token.
+    """A mechanism, and a user with its password, or the way to a token or a ticket.
 
     `property_name` is where they are configured.
     """
@@ -40,6 +44,7 @@ class NodeCredentials:
     password: str = attrs.field(repr=False)
     property_name: str
     login: "TokenLogin | None" = None
+    kerberos: "KerberosLogin | None" = None
 
     @property
     def is_scram(self) -> bool:
@@ -59,7 +64,11 @@ def node_credentials(config: NodeConfig, listener: str, mechanism_name: str) -> 
         login, name = token_login(config, listener)
         return NodeCredentials(mechanism, "", "", name, login)
     name = listener_property(listener, _JAAS, mechanism)
-    options = login_module(config, listener, mechanism).options
+    module = login_module(config, listener, mechanism)
+    if mechanism == GSSAPI:
+        kerberos = kerberos_settings(config, listener, module).login
+        return NodeCredentials(mechanism, "", "", name, kerberos=kerberos)
+    options = module.options
     username, password = options.get("username"), options.get("password")
     if not username or password is None:
         raise ConfigError(
@@ -85,10 +94,11 @@ def node_credentials(config: NodeConfig, listener: str, mechanism_name: str) -> 
 
 def _mechanism(config: NodeConfig, listener: str, name: str) -> str:
     known = ", ".join(MECHANISMS)
-    if not config.is_set(name):
+    jaas = listener_property(listener, _JAAS, GSSAPI)
+    if not config.is_set(name) and not config.is_set(jaas):
         raise ConfigError(
             f"Missing configuration {name}: nodes would use GSSAPI (Kerberos), the default, on "
-            f"listener {listener}, which barnabas does not support; set it to one of {known}",
+            f"listener {listener}, which needs {EXTRA} and {jaas}; set it to one of {known}",
             name=name,
         )
     mechanism = str(config.get(name))

@@ -11,7 +11,6 @@ from typing import Final
 
 import attrs
 
-from barnabas.cluster.metadata.scram_credentials import ScramCredential
 from barnabas.protocol.apis import API
 from barnabas.protocol.codec.runtime import Part
 from barnabas.protocol.errors import ErrorCode, ProtocolError
@@ -23,11 +22,11 @@ from barnabas.protocol.messages.sasl_authenticate import (
 from barnabas.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 from barnabas.protocol.messages_base import Message
 from barnabas.security.sasl.sasl_mechanism import (
-    CredentialNeeded,
     Identity,
     SaslExchange,
     SaslFailure,
     StartExchange,
+    WorkNeeded,
 )
 
 API_VERSIONS: Final = 18
@@ -75,14 +74,13 @@ class Fail:
 
 
 @attrs.frozen
-class Derive:
-    """Call `derive` in a thread and `keep` with its result, then pass the same frame again."""
+class Work:
+    """Call `work` in a thread and what it returns in the loop, then pass the same frame again."""
 
-    derive: Callable[[], ScramCredential] = attrs.field(repr=False)
-    keep: Callable[[ScramCredential], None] = attrs.field(repr=False)
+    work: Callable[[], Callable[[], None]] = attrs.field(repr=False)
 
 
-Step = Send | AnswerVersions | Derive | Fail
+Step = Send | AnswerVersions | Work | Fail
 
 
 @attrs.frozen
@@ -134,8 +132,8 @@ class SaslServerAuthenticator:
         """Take a frame without its length; return what to do."""
         try:
             step = self._receive(frame, now_ms)
-        except CredentialNeeded as needed:
-            step = Derive(needed.derive, needed.keep)
+        except WorkNeeded as needed:
+            step = Work(needed.work)
         except ProtocolError as error:
             step = Fail(str(error), is_delayed=False)
         if isinstance(step, Fail):
@@ -220,7 +218,7 @@ class SaslServerAuthenticator:
     def _evaluate(self, token: bytes, now_ms: int) -> bytes:
         """Pass a token to the mechanism; complete the session.
 
-        Raises SaslFailure and CredentialNeeded.
+        Raises SaslFailure and WorkNeeded.
         """
         exchange = self._exchange
         if exchange is None:

@@ -1,12 +1,9 @@
 """The interface of all SASL mechanisms: the exchange of one authentication, and its failures."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import attrs
-
-if TYPE_CHECKING:
-    from barnabas.cluster.metadata.scram_credentials import ScramCredential
 
 
 class SaslFailure(Exception):  # noqa: N818 - the failure of a client, not of this program
@@ -22,21 +19,16 @@ class SaslFailure(Exception):  # noqa: N818 - the failure of a client, not of th
         self.public_message = reason if is_public else None
 
 
-class CredentialNeeded(Exception):  # noqa: N818 - a request for work, not an error
-    """An exchange needs a credential that is not derived yet.
+class WorkNeeded(Exception):  # noqa: N818 - a request for work, not an error
+    """An exchange needs work that belongs in a thread: it takes milliseconds, or waits for a file.
 
-    `derive` makes it, which takes milliseconds of CPU. After `keep`, the exchange must evaluate the
+    `work` returns a function, which must be called in the loop. Then the exchange must evaluate the
     same token again.
     """
 
-    def __init__(
-        self,
-        derive: "Callable[[], ScramCredential]",
-        keep: "Callable[[ScramCredential], None]",
-    ) -> None:
+    def __init__(self, work: Callable[[], Callable[[], None]]) -> None:
         super().__init__()
-        self.derive = derive
-        self.keep = keep
+        self.work = work
 
 
 @attrs.frozen
@@ -63,7 +55,7 @@ class SaslExchange(Protocol):
     def evaluate(self, token: bytes, now_ms: int) -> bytes:
         """Return the server's token that answers the client's.
 
-        Raises SaslFailure, and CredentialNeeded when the same token must be evaluated again.
+        Raises SaslFailure, and WorkNeeded when the same token must be evaluated again.
         """
         ...
 

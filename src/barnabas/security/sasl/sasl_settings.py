@@ -15,7 +15,15 @@ from barnabas.config import ConfigError, NodeConfig
 from barnabas.config.listener_values import listener_property, listener_value
 from barnabas.config.listeners import Listener
 from barnabas.json_documents import DocumentError, check_address
+from barnabas.kerberos.gssapi_library import EXTRA
+from barnabas.kerberos.login_options import GSSAPI
+from barnabas.kerberos.login_options import LOGIN_MODULE as KERBEROS_MODULE
 from barnabas.security.jaas import JaasError, LoginModule, parse_jaas
+from barnabas.security.sasl.kerberos_settings import (
+    KerberosSettings,
+    kerberos_settings,
+    service_keys,
+)
 from barnabas.security.sasl.oauthbearer_mechanism import OAUTHBEARER
 from barnabas.security.sasl.plain_mechanism import PLAIN, plain_users
 from barnabas.security.token_validation import TokenRules
@@ -25,8 +33,13 @@ LOGIN_MODULES: Final = {
     PLAIN: f"{_SECURITY}.plain.PlainLoginModule",
     **dict.fromkeys(SCRAM_BY_NAME, f"{_SECURITY}.scram.ScramLoginModule"),
     OAUTHBEARER: f"{_SECURITY}.oauthbearer.OAuthBearerLoginModule",
+    GSSAPI: KERBEROS_MODULE,
 }
-_EXAMPLE_OPTIONS: Final = {PLAIN: ' user_alice="alice-secret"'}
+_EXAMPLE_OPTIONS: Final = {
+    PLAIN: ' user_alice="alice-secret"',
+    GSSAPI: ' useKeyTab=true storeKey=true keyTab="/etc/kafka/kafka.keytab" '
+    'principal="kafka/broker.example.org@EXAMPLE.ORG"',
+}
 _TOKEN_HANDLERS: Final = (
     f"{_SECURITY}.oauthbearer.OAuthBearerValidatorCallbackHandler",
     f"{_SECURITY}.oauthbearer.secured.OAuthBearerValidatorCallbackHandler",
@@ -67,6 +80,7 @@ class SaslListener:
     mechanisms: Mapping[str, int]
     plain_users: Mapping[str, str] = attrs.field(repr=False)
     tokens: TokenSettings | None = None
+    kerberos: KerberosSettings | None = None
 
 
 def sasl_listeners(config: NodeConfig) -> dict[str, SaslListener]:
@@ -84,10 +98,14 @@ def _sasl_listener(config: NodeConfig, listener: Listener) -> SaslListener:
     reauth = {each: _max_reauth_ms(config, listener.name, each) for each in mechanisms}
     users = plain_users(modules[PLAIN].options) if PLAIN in modules else {}
     tokens = _token_settings(config, listener) if OAUTHBEARER in modules else None
+    kerberos = None
+    if GSSAPI in modules:
+        kerberos = kerberos_settings(config, listener.name, modules[GSSAPI])
+        service_keys(kerberos)
     for mechanism in mechanisms:
         if mechanism != OAUTHBEARER:
             _refuse_handler(config, listener, mechanism)
-    return SaslListener(listener.name, reauth, users, tokens)
+    return SaslListener(listener.name, reauth, users, tokens, kerberos)
 
 
 def enabled_mechanisms(config: NodeConfig, listener: str) -> tuple[str, ...]:
@@ -97,11 +115,11 @@ def enabled_mechanisms(config: NodeConfig, listener: str) -> tuple[str, ...]:
     name = name if config.is_set(name) else _ENABLED
     enabled = value if isinstance(value, tuple) else ()
     known = ", ".join(MECHANISMS)
-    if not config.is_set(name):
+    if not config.is_set(name) and not config.is_set(listener_property(listener, _JAAS, GSSAPI)):
         raise ConfigError(
-            f"Missing configuration {_ENABLED}: listener {listener} would ask for GSSAPI "
-            f"(Kerberos), the default, which barnabas does not support; set it to one or more of "
-            f"{known}",
+            f"Missing configuration {_ENABLED}: listener {listener} would accept GSSAPI "
+            f"(Kerberos), the default, which needs {EXTRA} and "
+            f"{listener_property(listener, _JAAS, GSSAPI)}; set it to one or more of {known}",
             name=_ENABLED,
         )
     for mechanism in enabled:

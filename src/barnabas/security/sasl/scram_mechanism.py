@@ -8,6 +8,7 @@ client becomes the token's owner.
 
 import hmac
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 import attrs
@@ -17,7 +18,7 @@ from barnabas.cluster.metadata.scram_credentials import (
     ScramCredential,
     ScramMechanism,
 )
-from barnabas.security.sasl.sasl_mechanism import CredentialNeeded, Identity, SaslFailure
+from barnabas.security.sasl.sasl_mechanism import Identity, SaslFailure, WorkNeeded
 from barnabas.security.sasl.token_credentials import TokenLogin
 from barnabas.security.scram_messages import (
     ClientFinal,
@@ -58,7 +59,7 @@ class ScramExchange:
     _is_known: bool = False
 
     def evaluate(self, token: bytes, now_ms: int) -> bytes:
-        """Answer the client's first or final message. Raises SaslFailure and CredentialNeeded."""
+        """Answer the client's first or final message. Raises SaslFailure and WorkNeeded."""
         try:
             if self._first is None:
                 return self._answer_first(ClientFirst.parse(token))
@@ -88,12 +89,12 @@ class ScramExchange:
         return self._server_first.encode()
 
     def _find_token(self, token_id: str, salt: bytes) -> ScramCredential | None:
-        """Return the credential of a token. Raises CredentialNeeded when it is not derived yet."""
+        """Return the credential of a token. Raises WorkNeeded when it is not derived yet."""
         login = self.find_token and self.find_token(self.mechanism, token_id, salt)
         if login is None:
             return None
         if login.credential is None:
-            raise CredentialNeeded(login.derive, login.keep)
+            raise WorkNeeded(partial(_derived, login))
         self._proved = Identity(login.owner, login.expires_at_ms, token_authenticated=True)
         return login.credential
 
@@ -115,6 +116,11 @@ class ScramExchange:
             raise SaslFailure("Invalid client credentials")
         self.identity = self._proved
         return server_final(mechanism.hmac(credential.server_key, signed))
+
+
+def _derived(login: TokenLogin) -> Callable[[], None]:
+    """Derive the credential of a token; return what keeps it."""
+    return partial(login.keep, login.derive())
 
 
 def mock_credential(mechanism: ScramMechanism, key: bytes, user: str) -> ScramCredential:

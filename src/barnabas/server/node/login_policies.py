@@ -6,6 +6,13 @@ from typing import TYPE_CHECKING, Final
 
 from barnabas.cluster.metadata.delegation_tokens import SECRET_KEY
 from barnabas.cluster.metadata.scram_credentials import SCRAM_BY_NAME, ScramMechanism
+from barnabas.config import ConfigError
+from barnabas.kerberos.gss_failures import KerberosError
+from barnabas.kerberos.login_options import GSSAPI
+from barnabas.kerberos.service_keys import ServiceKeys
+from barnabas.security.kerberos_names import KerberosShortNames
+from barnabas.security.sasl.gssapi_mechanism import GssapiExchange
+from barnabas.security.sasl.kerberos_settings import KerberosSettings, service_keys
 from barnabas.security.sasl.oauthbearer_mechanism import OAUTHBEARER, OauthBearerExchange
 from barnabas.security.sasl.plain_mechanism import PLAIN, PlainExchange
 from barnabas.security.sasl.sasl_authenticator import MechanismSettings, SaslServerAuthenticator
@@ -33,11 +40,14 @@ def login_policies(node: "Node") -> dict[str, LoginPolicy]:
     policies: dict[str, LoginPolicy] = {}
     for name, listener in sasl_listeners(config).items():
         keys = None if listener.tokens is None else token_keys(listener.tokens)
+        special: dict[str, StartExchange] = {}
+        if keys is not None:
+            special[OAUTHBEARER] = partial(OauthBearerExchange, keys.validate)
+        if listener.kerberos is not None:
+            special[GSSAPI] = _kerberos_exchanges(listener.kerberos)
         mechanisms = {
             each: MechanismSettings(
-                _exchanges(node, listener, each, mock_key, find_token)
-                if keys is None or each != OAUTHBEARER
-                else partial(OauthBearerExchange, keys.validate),
+                special.get(each) or _exchanges(node, listener, each, mock_key, find_token),
                 max_reauth_ms,
             )
             for each, max_reauth_ms in listener.mechanisms.items()
@@ -61,7 +71,7 @@ def _exchanges(
     mock_key: bytes,
     find_token: FindToken | None,
 ) -> StartExchange:
-    """Return what starts an exchange of a mechanism, except OAUTHBEARER."""
+    """Return what starts an exchange of a mechanism with passwords."""
     if mechanism == PLAIN:
         return partial(PlainExchange, listener.plain_users)
     scram = SCRAM_BY_NAME[mechanism]
@@ -72,6 +82,20 @@ def _exchanges(
         mock_key,
         find_token,
     )
+
+
+def _kerberos_exchanges(settings: KerberosSettings) -> StartExchange:
+    """Return what starts an exchange of GSSAPI. Raises ConfigError when the keys are not there."""
+    principal, keytab = service_keys(settings)
+    try:
+        keys = ServiceKeys(principal, keytab)
+    except KerberosError as error:
+        raise ConfigError(
+            f"Invalid value [hidden] for configuration {settings.property_name}: {error}",
+            name=settings.property_name,
+        ) from None
+    names = KerberosShortNames(settings.rules, keys.default_realm)
+    return partial(GssapiExchange, keys.accept, names)
 
 
 def _find_token(node: "Node") -> FindToken | None:

@@ -26,6 +26,7 @@ from barnabas.server.node_failures import StartupError
 if TYPE_CHECKING:
     from barnabas.client.issued_tokens import IssuedTokens
     from barnabas.cluster.metadata.image import MetadataImage
+    from barnabas.kerberos.tickets import Tickets
     from barnabas.server.transport.outgoing_tls import OutgoingTls
     from barnabas.server.transport.tls_listener import TlsListener
 
@@ -44,6 +45,7 @@ class PeerAccess:
         self.credentials: NodeCredentials | None = None
         self.tls: OutgoingTls | None = None
         self._tokens: IssuedTokens | None = None
+        self._tickets: Tickets | None = None
         self._config = config
         self._listener = listener
         self._mechanism_name = mechanism_name
@@ -60,6 +62,8 @@ class PeerAccess:
                 from barnabas.client.issued_tokens import IssuedTokens
 
                 self._tokens = IssuedTokens(self.credentials.login)
+            if self.credentials.kerberos is not None:
+                self._tickets = _tickets(self.credentials)
         if self.protocol.endswith("SSL"):
             from barnabas.server.transport.outgoing_tls import OutgoingTls
 
@@ -78,7 +82,13 @@ class PeerAccess:
             config,
             tls=None if self.tls is None else TlsSettings(source=self.tls.context),
             sasl=found
-            and SaslSettings(found.mechanism, found.username, found.password, bearer=bearer),
+            and SaslSettings(
+                found.mechanism,
+                found.username,
+                found.password,
+                bearer=bearer,
+                tickets=self._tickets,
+            ),
         )
 
     def check_user(self, image: "MetadataImage") -> None:
@@ -116,6 +126,24 @@ class PeerAccess:
         self._config = config
         if self.tls is not None and not self.tls.has_own_listener:
             self.tls.reload(config)
+
+
+def _tickets(credentials: NodeCredentials) -> "Tickets | None":
+    """Return the tickets of a node with GSSAPI. Raises ConfigError when it has no keys for them."""
+    from barnabas.kerberos.gss_failures import KerberosError
+    from barnabas.kerberos.tickets import Tickets
+
+    if credentials.kerberos is None:
+        return None
+    found = Tickets(credentials.kerberos)
+    try:
+        found.check()
+    except KerberosError as error:
+        name = credentials.property_name
+        raise ConfigError(
+            f"Invalid value [hidden] for configuration {name}: {error}", name=name
+        ) from None
+    return found
 
 
 @attrs.frozen

@@ -17,10 +17,10 @@ from barnabas.protocol.errors import KafkaError
 from barnabas.security.sasl.sasl_authenticator import (
     SASL_HANDSHAKE,
     AnswerVersions,
-    Derive,
     Fail,
     SaslServerAuthenticator,
     Session,
+    Work,
 )
 from barnabas.server.api.context import AnyContext
 from barnabas.server.transport.waiting_clients import FailureLog, WaitingClients, log_limit
@@ -51,8 +51,8 @@ class LoginPolicy:
     services: Sequence[Callable[..., Awaitable[object]]] = ()
     """Tasks that run as long as clients are accepted, and have started before."""
     failures: FailureLog = attrs.field(factory=FailureLog)
-    derivations: trio.CapacityLimiter = attrs.field(factory=lambda: trio.CapacityLimiter(1))
-    """How many threads derive credentials of delegation tokens at a time."""
+    threads: trio.CapacityLimiter = attrs.field(factory=lambda: trio.CapacityLimiter(1))
+    """How many threads derive credentials of delegation tokens, or check tickets, at a time."""
 
     def login(self) -> "Login":
         """Return the authentication of a new connection."""
@@ -115,9 +115,9 @@ class Login:
         ProtocolError when an ApiVersions request is malformed.
         """
         step = self._authenticator.receive(frame, self.policy.wall_ms())
-        while isinstance(step, Derive):
-            credential = await trio.to_thread.run_sync(step.derive, limiter=self.policy.derivations)
-            step.keep(credential)
+        while isinstance(step, Work):
+            finish = await trio.to_thread.run_sync(step.work, limiter=self.policy.threads)
+            finish()
             step = self._authenticator.receive(frame, self.policy.wall_ms())
         if isinstance(step, Fail):
             await self._fail(connection, frame, step)

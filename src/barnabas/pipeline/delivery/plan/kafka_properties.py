@@ -12,6 +12,8 @@ from barnabas.client.client_config import ClientConfig, SaslSettings, TlsSetting
 from barnabas.client.client_stores import JavaStore
 from barnabas.client.core.token_login import HANDLER, HANDLERS, LOGIN_MODULE, URL, TokenLogin
 from barnabas.config import ConfigError
+from barnabas.kerberos.login_options import LOGIN_MODULE as KERBEROS_MODULE
+from barnabas.kerberos.login_options import SERVICE_NAME, KerberosLogin
 from barnabas.pipeline.delivery.plan.librdkafka_tokens import token_settings
 from barnabas.pipeline.delivery.plan.worker_plan import POLL_RECORDS_MAX, TRANSACTION_TIMEOUT_MS
 
@@ -142,6 +144,11 @@ def _rdkafka_sasl(sasl: SaslSettings | None) -> dict[str, Any]:
         return {}
     if sasl.login is not None:
         return token_settings(sasl.login)
+    if sasl.tickets is not None:
+        raise ConfigError(
+            "sasl.mechanism=GSSAPI: the librdkafka of confluent-kafka has no Kerberos; use another "
+            "mechanism here, or Java's clients"
+        )
     if sasl.is_token:
         raise ConfigError(
             "sasl.jaas.config has tokenauth=true: librdkafka cannot authenticate with a delegation "
@@ -159,6 +166,8 @@ def _java_sasl(sasl: SaslSettings | None) -> dict[str, str]:
         return {}
     if sasl.login is not None:
         return {"sasl.mechanism": sasl.mechanism, **_java_tokens(sasl.login)}
+    if sasl.tickets is not None:
+        return {"sasl.mechanism": sasl.mechanism, **_java_tickets(sasl.tickets.login)}
     module = _LOGIN_MODULES[sasl.mechanism]
     options = f"username={_quoted(sasl.username)} password={_quoted(sasl.password)}"
     if sasl.is_token:
@@ -181,6 +190,21 @@ def _java_tokens(login: TokenLogin) -> dict[str, str]:
         "sasl.jaas.config": f"{LOGIN_MODULE} required{''.join(texts)};",
         HANDLER: HANDLERS[0],
         URL: login.url,
+    }
+
+
+def _java_tickets(login: KerberosLogin) -> dict[str, str]:
+    """Return the login module with a keytab, or with a cache of tickets."""
+    options = {
+        "keyTab": login.keytab,
+        "ticketCache": login.ticket_cache,
+        "principal": login.principal,
+    }
+    texts = [f" {name}={_quoted(text)}" for name, text in options.items() if text is not None]
+    source = "useKeyTab=true storeKey=true" if login.keytab else "useTicketCache=true"
+    return {
+        "sasl.jaas.config": f"{KERBEROS_MODULE} required {source}{''.join(texts)};",
+        SERVICE_NAME: login.service,
     }
 
 
