@@ -25,4 +25,5 @@ topic (`barnabas.mirror.source`).
     source_fetches, target_produces, target_transaction    its requests
     batch_copy          from Fetch responses to batches to produce (sans-I/O)
     flow_values         plain values that travel to tasks and back
+    mirrormaker         MirrorMaker 2's formats and rules
 """
