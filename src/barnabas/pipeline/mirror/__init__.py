@@ -19,6 +19,7 @@ topic (`barnabas.mirror.source`).
     flow_reversal       where the reverse of a promoted flow continues, and its topics
     topic_acls          ACLs that the target shall have: a decision, and its requests
     group_following     offsets of groups that the target shall have: a decision
+    group_sync          reads and writes these offsets
     range_planning      ranges, and their tasks: a decision
     mirror_tasks        what Spark calls
     range_copies        the copy of one range, repeated after failures

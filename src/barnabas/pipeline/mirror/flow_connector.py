@@ -17,7 +17,11 @@ from barnabas.pipeline.definitions.config_def import ConfigDef, ConfigKey, Impor
 from barnabas.pipeline.definitions.config_types import ConfigType, ConfigValueError, ParsedValue
 from barnabas.pipeline.definitions.config_validators import OneOf, regex
 from barnabas.pipeline.delivery.plan.job_plan import JobPlan
+from barnabas.pipeline.mirror.flow_values import Partition
+from barnabas.pipeline.mirror.mirrormaker.replication_policies import ReplicationPolicy
 
+SYNC_STEP: Final = 100
+"""The default of MirrorMaker 2's property offset.lag.max."""
 SOURCE: Final = "source."
 TARGET: Final = "target."
 BOOTSTRAP: Final = "bootstrap.servers"
@@ -104,8 +108,7 @@ DEFINITION: Final = ConfigDef(
             ConfigType.LIST,
             [".*"],
             4,
-            "Regular expressions of consumer groups whose offsets are copied, with identical "
-            "offsets.",
+            "Regular expressions of consumer groups whose offsets are copied.",
             "Groups",
             validator=_patterns,
         ),
@@ -132,8 +135,8 @@ DEFINITION: Final = ConfigDef(
             ConfigType.BOOLEAN,
             True,
             7,
-            "True copies the offsets of groups that have no members at the target, with identical "
-            "offsets.",
+            "True copies the offsets of groups that have no members at the target; translated, "
+            "with assigned offsets.",
             "Copy group offsets",
         ),
         _key(
@@ -172,11 +175,30 @@ class FlowSettings:
     copies_groups: bool = True
     configs_exclude: tuple[str, ...] = _CONFIGS_EXCLUDED
     copies_acls: bool = True
+    policy: ReplicationPolicy | None = None
+    """The names of topics at the target; None when they keep their names."""
+    sync_step: int = SYNC_STEP
+    """Records from one offset sync to the next, with assigned offsets; 0 for no offset syncs."""
 
     @property
     def group_id(self) -> str:
         """Return the group at the target with the flow's positions in the source."""
         return f"mirror-{self.flow}"
+
+    @property
+    def offset_syncs_topic(self) -> str | None:
+        """Return the topic of offset syncs at the target; None without them."""
+        has_syncs = not self.is_identical and self.copies_groups and self.sync_step > 0
+        return ReplicationPolicy("").offset_syncs_topic(self.flow) if has_syncs else None
+
+    def remote(self, topic: str) -> str:
+        """Return the name of a topic at the target."""
+        return topic if self.policy is None else self.policy.remote_topic(topic)
+
+    def at_target(self, where: Partition) -> Partition:
+        """Return a partition of the source as the target has it."""
+        topic, number = where
+        return self.remote(topic), number
 
 
 class MirrorConnector:

@@ -7,17 +7,13 @@ the topic and of the source's cluster, before a task copies anything.
 
 import logging
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import attrs
 
 from barnabas.client import KafkaClient
 from barnabas.client.admin_calls import EARLIEST, LATEST, create_topic
-from barnabas.pipeline.delivery.driver.group_offsets import (
-    GroupEntry,
-    GroupOffsets,
-    GroupOffsetsError,
-)
+from barnabas.pipeline.delivery.driver.group_offsets import GroupEntry, GroupOffsets
 from barnabas.pipeline.delivery.plan.job_plan import OnTrim, RecordPosition
 from barnabas.pipeline.delivery.plan.offset_metadata import OffsetMetadata, decode
 from barnabas.pipeline.mirror import cluster_queries
@@ -30,7 +26,8 @@ from barnabas.pipeline.mirror.flow_starts import (
     start_of,
 )
 from barnabas.pipeline.mirror.flow_values import NO_EPOCH, CopyFigures, FlowPlan, Partition
-from barnabas.pipeline.mirror.group_following import is_followed, offsets_to_write
+from barnabas.pipeline.mirror.group_sync import GroupSync
+from barnabas.pipeline.mirror.mirrormaker.internal_topics import InternalTopic, OffsetSyncs
 from barnabas.pipeline.mirror.source_fetches import SourceFetches, first_offset
 from barnabas.pipeline.mirror.topic_acls import AclsNotCopiedError, add_acls, missing_acls
 from barnabas.pipeline.mirror.topic_following import (
@@ -75,6 +72,10 @@ class FlowDriver:
         self._source = source
         self._target = target
         self._group = GroupOffsets(target)
+        self._syncs: OffsetSyncs | None = None
+        if settings.offset_syncs_topic is not None:
+            self._syncs = OffsetSyncs(InternalTopic(target, settings.offset_syncs_topic))
+        self._groups = GroupSync(settings, source, target, self._syncs)
         self._rules = FollowingRules(
             settings.flow,
             settings.is_identical,
@@ -114,9 +115,11 @@ class FlowDriver:
         """Note where a copy has ended."""
         self.positions[done.where] = done.position
         self.epochs[done.where] = done.leader_epoch
+        if self._syncs is not None:
+            self._syncs.add(done.where, done.syncs)
 
     async def check(self) -> tuple[dict[str, Topic], dict[str, Topic]]:
-        """Return the topics of the source, and those of them that the target has.
+        """Return the topics of the source, and those of them that the target has, by their names.
 
         Raises FlowRefusedError where `follow` would, except for positions.
         """
@@ -135,11 +138,16 @@ class FlowDriver:
         )
         chosen = {name: existing[name] for name in names}
         self._check_same(existing)
-        present = await cluster_queries.topics(self._target, names)
+        remotes = {self._settings.remote(name): name for name in names}
+        existing = await cluster_queries.topics(self._target, remotes)
         self._check_clusters()
         if not self.positions:
-            self._entries = await self._group.entries(self._settings.group_id)
-        return chosen, present
+            entries = await self._group.entries(self._settings.group_id)
+            self._entries = {
+                (remotes.get(topic, topic), number): entry
+                for (topic, number), entry in entries.items()
+            }
+        return chosen, {remotes[name]: topic for name, topic in existing.items()}
 
     async def ends(self) -> dict[Partition, int]:
         """Return the ends of the source's partitions, as far as the flow copies."""
@@ -163,29 +171,11 @@ class FlowDriver:
         await cluster_queries.delete_records(self._target, late)
 
     async def follow_groups(self) -> None:
-        """Copy the offsets of groups, as numbers, where the target's group has no members.
+        """Copy the offsets of groups where the target's group has no members.
 
         Raises KafkaError, ClientError, GroupOffsetsError.
         """
-        settings = self._settings
-        if not (settings.is_identical and settings.copies_groups and self.positions):
-            return
-        names = [
-            name
-            for name in await cluster_queries.groups(self._source)
-            if is_followed(name, settings.groups, settings.groups_exclude)
-        ]
-        source_group = GroupOffsets(self._source)
-        ends: dict[Partition, int] | None = None
-        for name in names:
-            entries = await source_group.entries(name)
-            if not any(where in self.positions for where in entries):
-                continue
-            if ends is None:
-                ends = await cluster_queries.offsets(self._target, self.positions, LATEST)
-            present = await self._group.entries(name)
-            if changed := offsets_to_write(entries, present, ends):
-                await self._write_group(name, changed)
+        await self._groups.follow(self.positions.keys())
 
     async def follow_acls(self) -> None:
         """Add the ACLs of topics that the target lacks.
@@ -196,19 +186,13 @@ class FlowDriver:
         if not self._settings.copies_acls:
             return
         try:
-            missing = await missing_acls(self._source, self._target, self.topic_ids)
+            names = {name: self._settings.remote(name) for name in self.topic_ids}
+            missing = await missing_acls(self._source, self._target, names)
             if missing:
                 await add_acls(self._target, missing)
                 logger.info("added ACLs flow=%s count=%d", self._settings.flow, len(missing))
         except AclsNotCopiedError as error:
             logger.info("ACLs were not copied flow=%s reason=%s", self._settings.flow, error)
-
-    async def _write_group(self, name: str, changed: dict[Partition, GroupEntry]) -> None:
-        """Write offsets; a group with members refuses them, and keeps its own."""
-        try:
-            await self._group.commit(name, changed)
-        except GroupOffsetsError as error:
-            logger.debug("group offsets were not copied group=%s error=%s", name, error)
 
     async def commit_positions(self, *, again: bool) -> None:
         """Commit the positions of a flow with identical offsets, for tools that show the lag.
@@ -220,7 +204,7 @@ class FlowDriver:
             return
         found = dict(self.positions)
         entries = {where: self._entry(where, at) for where, at in found.items()}
-        await self._group.commit(self._settings.group_id, entries)
+        await self._commit(entries)
         self._committed = found
 
     def task_plan(self, *, transaction_timeout_ms: int) -> FlowPlan:
@@ -237,6 +221,8 @@ class FlowDriver:
             self.source_cluster_id,
             skips_trimmed=self._on_trim is OnTrim.SKIP,
             transaction_timeout_ms=transaction_timeout_ms,
+            sync_step=0 if self._syncs is None else settings.sync_step,
+            policy=settings.policy,
         )
 
     def _check_clusters_known(self) -> None:
@@ -273,7 +259,8 @@ class FlowDriver:
     async def _steps(self, chosen: dict[str, Topic], present: dict[str, Topic]) -> list[Step]:
         """Return what the target's topics need. Raises FlowRefusedError."""
         source_configs = await cluster_queries.topic_configs(self._source, chosen)
-        target_configs = await cluster_queries.topic_configs(self._target, present)
+        names = [topic.name for topic in present.values()]
+        target_configs = await cluster_queries.topic_configs(self._target, names)
         known = {name for name, _ in (*self._entries, *self.positions)}
         foreign = [topic for name, topic in present.items() if name not in known]
         pairs = [pair for topic in foreign for pair in topic.pairs]
@@ -283,10 +270,12 @@ class FlowDriver:
         for name, topic in chosen.items():
             target = None
             if name in present:
-                configs = target_configs.get(name, {})
-                count = present[name].partitions
-                target = TopicView(name, count, configs, has_records=name in with_records)
-            view = TopicView(name, topic.partitions, source_configs.get(name, {}))
+                remote = present[name]
+                configs = target_configs.get(remote.name, {})
+                has_records = remote.name in with_records
+                target = TopicView(remote.name, remote.partitions, configs, has_records=has_records)
+            remote_name = self._settings.remote(name)
+            view = TopicView(remote_name, topic.partitions, source_configs.get(name, {}))
             found += steps(view, target, self._rules, is_known=name in known)
         return found
 
@@ -331,7 +320,7 @@ class FlowDriver:
             if where not in self._entries or start.leader_epoch != self._entries[where].leader_epoch
         }
         if fresh:
-            await self._group.commit(self._settings.group_id, fresh)
+            await self._commit(fresh)
         found: dict[Partition, int] = {}
         for where, start in starts.items():
             found[where] = start.position
@@ -367,10 +356,11 @@ class FlowDriver:
     async def _views(self, pairs: list[Partition]) -> list[PartitionView]:
         source_starts = await cluster_queries.offsets(self._source, pairs, EARLIEST)
         source_ends = await cluster_queries.offsets(self._source, pairs, LATEST)
-        target_starts = await cluster_queries.offsets(self._target, pairs, EARLIEST)
-        target_ends = await cluster_queries.offsets(self._target, pairs, LATEST)
+        there = [self._settings.at_target(where) for where in pairs]
+        target_starts = await cluster_queries.offsets(self._target, there, EARLIEST)
+        target_ends = await cluster_queries.offsets(self._target, there, LATEST)
         views: list[PartitionView] = []
-        for where in pairs:
+        for where, remote in zip(pairs, there, strict=True):
             entry = self._entries.get(where)
             views.append(
                 PartitionView(
@@ -379,14 +369,19 @@ class FlowDriver:
                     cluster_id=self.source_cluster_id,
                     source_start=source_starts[where],
                     source_end=source_ends[where],
-                    target_start=target_starts[where],
-                    target_end=target_ends[where],
+                    target_start=target_starts[remote],
+                    target_end=target_ends[remote],
                     committed=None if entry is None else entry.offset,
                     metadata=decode(None if entry is None else entry.metadata),
                     leader_epoch=NO_EPOCH if entry is None else entry.leader_epoch,
                 )
             )
         return views
+
+    async def _commit(self, entries: Mapping[Partition, GroupEntry]) -> None:
+        """Commit positions, as those of the target's partitions."""
+        there = {self._settings.at_target(where): entry for where, entry in entries.items()}
+        await self._group.commit(self._settings.group_id, there)
 
     def _entry(self, where: Partition, position: int) -> GroupEntry:
         """Return a position to commit."""

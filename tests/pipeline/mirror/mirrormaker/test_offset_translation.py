@@ -7,9 +7,10 @@ from hypothesis import strategies as st
 
 from barnabas.pipeline.mirror.mirrormaker.offset_translation import (
     TOO_OLD,
+    CopiedRun,
     PartitionSyncs,
     SyncPoint,
-    batch_points,
+    points_of,
 )
 
 LOGS = st.lists(st.tuples(st.integers(1, 40), st.integers(1, 9)), min_size=1, max_size=60)
@@ -94,7 +95,18 @@ def test_kept_syncs_are_dense_near_the_end(steps: list[tuple[int, int]], split: 
 
 
 def test_points_of_a_batch() -> None:
-    dense = list(batch_points(100, 104, 7, count=5, step=2))
-    assert dense == [(100, 7), (102, 9), (104, 11)]
-    assert list(batch_points(100, 140, 7, count=5, step=2)) == [(100, 7), (140, 11)]
-    assert list(batch_points(100, 100, 7, count=1, step=2)) == [(100, 7)]
+    assert list(CopiedRun(100, 104, 5, 7).points(2)) == [(100, 7), (102, 9), (104, 11)]
+    assert list(CopiedRun(100, 140, 5, 7).points(2)) == [(100, 7), (140, 11)]
+    assert list(CopiedRun(100, 100, 1, 7).points(2)) == [(100, 7)]
+
+
+def test_points_of_a_copy_are_few_and_dense_near_its_end() -> None:
+    runs = [CopiedRun(at, at + 99, 100, at * 2) for at in range(0, 1_000_000, 100)]
+    points = points_of(runs, 100)
+    assert len(points) <= 64
+    assert points[-2:] == [(999_900, 1_999_800), (999_999, 1_999_899)]
+    assert points_of([], 100) == []
+    assert points_of(runs[:1], 100) == [(0, 0), (99, 99)]
+    before = [point.upstream for point in points[:-2]]
+    far = [999_999 - at for at in before]
+    assert all(b > a / 5 for a, b in pairwise(far))

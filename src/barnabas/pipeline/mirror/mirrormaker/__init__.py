@@ -1,9 +1,10 @@
 """MirrorMaker 2's formats and rules, as its topics, connectors and clients show them.
 
 What lives here: the records of its topics, the names of topics, the translation of offsets. What
-may not: the copy of records, which is the flow's.
+may not: the copy of records, and the job of a flow.
 
     replication_policies   names of remote topics and internal topics
     internal_records       bytes of heartbeats, checkpoints and offset syncs
     offset_translation     offset syncs, and offsets translated by them (sans-I/O)
+    internal_topics        reads and writes its internal topics
 """

@@ -11,10 +11,10 @@ record, however many records of the source follow, because it is not known which
 copied. A group may read records again, never miss one.
 """
 
-from collections.abc import Iterator
-from typing import Final, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple, TypeAlias
 
-from barnabas.pipeline.mirror.flow_values import Partition
+Partition: TypeAlias = tuple[str, int]
 
 _COUNT: Final = 64
 TOO_OLD: Final = -1
@@ -123,18 +123,42 @@ class OffsetSyncStore:
         return None if syncs is None else syncs.translate(offset)
 
 
-def batch_points(
-    first: int, last: int, downstream: int, *, count: int, step: int
-) -> Iterator[SyncPoint]:
-    """Yield the syncs of a batch that was copied.
+class CopiedRun(NamedTuple):
+    """The records of one batch, as it was copied."""
 
-    `first` and `last` are the source's offsets of its first and last record, `downstream` is the
-    target's offset of the first, whose records have no gaps. Without gaps at the source, too, there
-    is a sync at every `step` records; otherwise only the ends are known.
+    first: int
+    """The source's offset of the first record."""
+    last: int
+    """The source's offset of the last record."""
+    records: int
+    downstream: int
+    """The target's offset of the first record; the records have no gaps there."""
+
+    def points(self, step: int) -> Iterator[SyncPoint]:
+        """Yield syncs: every `step` records without gaps at the source, else of both ends."""
+        first, last = self.first, self.last
+        if last - first + 1 == self.records:
+            for offset in range(first, last, max(1, step)):
+                yield SyncPoint(offset, self.downstream + offset - first)
+        elif first != last:
+            yield SyncPoint(first, self.downstream)
+        yield SyncPoint(last, self.downstream + self.records - 1)
+
+
+def points_of(runs: Sequence[CopiedRun], step: int) -> list[SyncPoint]:
+    """Return syncs of the batches of a copy, at most 64: dense near the end, sparse before.
+
+    Most batches are passed over, so that a copy of many batches costs little.
     """
-    if last - first + 1 == count:
-        for offset in range(first, last, max(1, step)):
-            yield SyncPoint(offset, downstream + offset - first)
-    elif first != last:
-        yield SyncPoint(first, downstream)
-    yield SyncPoint(last, downstream + count - 1)
+    kept: list[CopiedRun] = []
+    distance_min = 0
+    for run in reversed(runs):
+        distance = runs[-1].last - run.last
+        if distance >= distance_min or run is runs[0]:
+            kept.append(run)
+            distance_min = distance + distance // 8
+    syncs = PartitionSyncs()
+    for run in reversed(kept):
+        for point in run.points(step):
+            syncs.add(point)
+    return syncs.points()
