@@ -80,10 +80,8 @@ public class MirrorMakerOracle {
             policy.isCheckpointsTopic(topic),
             policy.offsetSyncsTopic(words[5]),
             policy.checkpointsTopic(words[4]),
-            isCycle(policy, words[4], words[5], topic)));
-        if (!words[1].equals("identity")) {
-            found.add(policy.isHeartbeatsTopic(topic));
-        }
+            isCycle(policy, words[4], words[5], topic),
+            policy.isHeartbeatsTopic(topic)));
         return String.join("\t", found.stream().map(String::valueOf).toList());
     }
 

@@ -73,9 +73,8 @@ def names_of(policy: ReplicationPolicy, target: str, topic: str) -> list[str]:
         policy.offset_syncs_topic(target),
         policy.checkpoints_topic,
         policy.is_cycle(topic, target),
+        policy.is_heartbeats(topic),
     ]
-    if not policy.is_identity:  # MirrorMaker 2's identity policy never ends for other topics
-        found.append(policy.is_heartbeats(topic))
     return [each if isinstance(each, str) else JAVA[each] for each in found]
 
 

@@ -115,7 +115,7 @@ def test_topics_are_renamed_by_a_policy(nodes: tuple[Node, Node]) -> None:
         [copied] = await again.turn()
         assert (copied.records, copied.position) == (5, 25)
         await again.driver.commit_positions(again=True)
-        syncs = await InternalTopic(flow.target, SYNCS).records()
+        syncs = await InternalTopic(flow.target, SYNCS).new_records()
         points = [OffsetSync.of(each.key, each.value) for each in syncs]
         assert {(each.topic, each.partition) for each in points} == {WHERE}
         assert [each.upstream for each in points][-1] == 19

@@ -12,6 +12,7 @@ topic (`barnabas.mirror.source`).
     flow_connector      the connector's properties, and the settings that they make
     mirror_job          the loop: plan, run a Spark job, note the figures, follow the topics
     client_thread       the thread of the driver's clients
+    cluster_failures    failures of clusters that do not answer
     flow_driver         positions, and the requests that they need
     cluster_queries     requests of the driver to one cluster
     topic_following     topics of the target that are missing or differ: a decision

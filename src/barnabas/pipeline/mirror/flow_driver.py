@@ -28,6 +28,7 @@ from barnabas.pipeline.mirror.flow_starts import (
 from barnabas.pipeline.mirror.flow_values import NO_EPOCH, CopyFigures, FlowPlan, Partition
 from barnabas.pipeline.mirror.group_sync import GroupSync
 from barnabas.pipeline.mirror.mirrormaker.internal_topics import InternalTopic, OffsetSyncs
+from barnabas.pipeline.mirror.mirrormaker.source_positions import SourcePositions
 from barnabas.pipeline.mirror.source_fetches import SourceFetches, first_offset
 from barnabas.pipeline.mirror.topic_acls import AclsNotCopiedError, add_acls, missing_acls
 from barnabas.pipeline.mirror.topic_following import (
@@ -73,9 +74,14 @@ class FlowDriver:
         self._target = target
         self._group = GroupOffsets(target)
         self._syncs: OffsetSyncs | None = None
-        if settings.offset_syncs_topic is not None:
-            self._syncs = OffsetSyncs(InternalTopic(target, settings.offset_syncs_topic))
+        if (topic := settings.offset_syncs) is not None:
+            side = source if topic.at_source else target
+            self._syncs = OffsetSyncs(InternalTopic(side, topic.name, topic.replication_factor))
         self._groups = GroupSync(settings, source, target, self._syncs)
+        self._positions_topic: SourcePositions | None = None
+        if settings.positions_topic is not None:
+            self._positions_topic = SourcePositions(settings.positions_topic, target)
+        self._taken_over: set[Partition] = set()
         self._rules = FollowingRules(
             settings.flow,
             settings.is_identical,
@@ -131,11 +137,7 @@ class FlowDriver:
         """Return the topics of the flow at both sides. Raises FlowRefusedError."""
         existing = await cluster_queries.topics(self._source)
         self._check_clusters_known()
-        names = selected(
-            self._wanted.names,
-            self._wanted.pattern,
-            {topic.name: topic.is_internal for topic in existing.values()},
-        )
+        names = self._selected(existing)
         chosen = {name: existing[name] for name in names}
         self._check_same(existing)
         remotes = {self._settings.remote(name): name for name in names}
@@ -147,7 +149,39 @@ class FlowDriver:
                 (remotes.get(topic, topic), number): entry
                 for (topic, number), entry in entries.items()
             }
+            await self._take_over()
         return chosen, {remotes[name]: topic for name, topic in existing.items()}
+
+    async def _take_over(self) -> None:
+        """Begin where MirrorMaker 2 has ended, where that is ahead of the flow's positions."""
+        if self._positions_topic is None:
+            return
+        for where, position in (await self._positions_topic.read()).items():
+            entry = self._entries.get(where)
+            if entry is None or entry.offset < position:
+                self._entries[where] = GroupEntry(position)
+                self._taken_over.add(where)
+
+    async def give_back(self) -> None:
+        """Write where MirrorMaker 2 shall begin; called after the last copy.
+
+        Raises KafkaError, ClientError.
+        """
+        if self._positions_topic is not None:
+            count = await self._positions_topic.write(self.positions)
+            if count:
+                logger.info("wrote positions flow=%s partitions=%d", self._settings.flow, count)
+
+    def _selected(self, existing: dict[str, Topic]) -> list[str]:
+        """Return the source's topics that the flow copies. Raises FlowRefusedError."""
+        internal = {topic.name: topic.is_internal for topic in existing.values()}
+        if (chosen := self._settings.topic_filter) is not None:
+            return sorted(
+                name
+                for name, is_internal in internal.items()
+                if not is_internal and chosen.accepts(name)
+            )
+        return selected(self._wanted.names, self._wanted.pattern, internal)
 
     async def ends(self) -> dict[Partition, int]:
         """Return the ends of the source's partitions, as far as the flow copies."""
@@ -296,7 +330,7 @@ class FlowDriver:
                 step.topic,
                 step.partitions,
             )
-            await _create(self._target, step)
+            await _create(self._target, step, self._settings.replication_factor)
         elif isinstance(step, GrowStep):
             await cluster_queries.add_partitions(self._target, step.topic, step.partitions)
         else:
@@ -317,7 +351,9 @@ class FlowDriver:
         fresh = {
             where: self._entry(where, start.position)
             for where, start in starts.items()
-            if where not in self._entries or start.leader_epoch != self._entries[where].leader_epoch
+            if where not in self._entries
+            or where in self._taken_over
+            or start.leader_epoch != self._entries[where].leader_epoch
         }
         if fresh:
             await self._commit(fresh)
@@ -391,9 +427,15 @@ class FlowDriver:
         return GroupEntry(position, metadata, self.epochs.get(where, NO_EPOCH))
 
 
-async def _create(client: KafkaClient, step: CreateStep) -> None:
+async def _create(client: KafkaClient, step: CreateStep, replication_factor: int) -> None:
     try:
-        await create_topic(client, step.topic, partitions=step.partitions, configs=step.configs)
+        await create_topic(
+            client,
+            step.topic,
+            partitions=step.partitions,
+            replication_factor=replication_factor,
+            configs=step.configs,
+        )
     except KafkaError as error:
         if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
             raise

@@ -47,6 +47,7 @@ class InternalTopic:
         self._client = client
         self._replication_factor = replication_factor
         self._producer: Producer | None = None
+        self._position = 0
 
     async def create(self) -> None:
         """Create the topic unless it exists. Raises KafkaError, ClientError."""
@@ -64,19 +65,30 @@ class InternalTopic:
             if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
                 raise
 
-    async def records(self) -> list[Record]:
-        """Return all records up to the end of now. Raises KafkaError, ClientError."""
+    async def new_records(self) -> list[Record]:
+        """Return the records since the last call, or all; up to the end of now.
+
+        Raises KafkaError, ClientError.
+        """
         start = await list_offset(self._client, self.name, 0, EARLIEST)
         end = await list_offset(self._client, self.name, 0, LATEST)
-        reader = RecordReader(self._client, self.name, 0, start)
+        position = max(start, self._position)
+        if end < position:  # the topic was created again
+            position = start
+        reader = RecordReader(self._client, self.name, 0, position, read_committed=True)
         try:
-            return [record async for record in reader.until(end)]
+            found = [record async for record in reader.until(end)]
         finally:
             reader.close()
+        self._position = end
+        return found
 
-    async def write(self, records: Iterable[Written]) -> None:
+    async def write(self, records: Iterable[Written], timestamp_ms: int | None = None) -> None:
         """Append records. Raises KafkaError, ClientError."""
-        found = [NewRecord(key=each.key(), value=each.value()) for each in records]
+        found = [
+            NewRecord(key=each.key(), value=each.value(), timestamp=timestamp_ms)
+            for each in records
+        ]
         if found:
             if self._producer is None:
                 self._producer = Producer(self._client)
@@ -107,10 +119,7 @@ class OffsetSyncs:
         Raises KafkaError, ClientError.
         """
         if not self._is_loaded:
-            await self.topic.create()
-            for record in await self.topic.records():
-                self._take(record)
-            self._is_loaded = True
+            await self.refresh()
         pending, self._pending = self._pending, {}
         try:
             await self.topic.write(
@@ -124,6 +133,14 @@ class OffsetSyncs:
         for where, syncs in pending.items():
             for point in syncs.points():
                 self._store.add(where, point)
+
+    async def refresh(self) -> None:
+        """Read what is new in the topic. Raises KafkaError, ClientError."""
+        if not self._is_loaded:
+            await self.topic.create()
+        for record in await self.topic.new_records():
+            self._take(record)
+        self._is_loaded = True
 
     def _take(self, record: Record) -> None:
         """Take in a record of the topic; one of an unknown format is passed over."""
