@@ -142,7 +142,7 @@ def test_acls_of_topics_are_copied_without_the_right_to_write() -> None:
         acl(reading, allow, "other"),
     ]
     present = [acl(describing, allow), acl(writing, allow)]
-    assert acls_to_add(source, present, ["t"]) == [
+    assert acls_to_add(source, present, {"t": "t"}) == [
         acl(everything, deny),
         acl(reading, allow),
         acl(writing, deny),

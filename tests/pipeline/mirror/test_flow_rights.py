@@ -110,10 +110,10 @@ def test_the_documented_rights_suffice(offsets) -> None:
             await flow.turn()
             found = [number for _, number in await numbers(target)]
             assert found == list(range(10 if is_identical else 0, 25))
-            assert await missing_acls(source, target, [TOPIC]) == []
-            topics = await cluster_queries.topics(target, [TOPIC])
+            assert await missing_acls(source, target, {TOPIC: TOPIC}) == []
+            topics = await cluster_queries.topics(target, {TOPIC: TOPIC})
             assert topics[TOPIC].partitions == 2
-            configs = await cluster_queries.topic_configs(target, [TOPIC])
+            configs = await cluster_queries.topic_configs(target, {TOPIC: TOPIC})
             assert configs[TOPIC]["retention.ms"] == "99999999"
             allowed = TopicAcl(TOPIC, *READER, OPERATIONS["Read"], ALLOW)
             everything = allowed._replace(operation=ALL)

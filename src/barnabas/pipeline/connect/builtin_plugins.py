@@ -82,7 +82,14 @@ _SIMPLE_HEADERS: Final = {
     )
 }
 
-_SOURCES: Final = {
+_MIRROR_MAKER: Final = {
+    f"org.apache.kafka.connect.mirror.{name}": (
+        f"barnabas.pipeline.mirror.mirrormaker.connectors:{name}"
+    )
+    for name in ("MirrorSourceConnector", "MirrorCheckpointConnector", "MirrorHeartbeatConnector")
+}
+
+_SOURCES: Final = _MIRROR_MAKER | {
     "barnabas.DatagenSource": f"{_CONNECTORS}.datagen_source:DatagenSourceConnector",
     "barnabas.SparkSource": f"{_CONNECTORS}.spark_source:SparkSourceConnector",
     "io.confluent.connect.jdbc.JdbcSourceConnector": (

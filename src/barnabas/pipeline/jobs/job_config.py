@@ -26,12 +26,19 @@ VIEW_CLASS: Final = "barnabas.ViewConnector"
 MIRROR_CLASS: Final = "barnabas.MirrorConnector"
 """The class name of flows between clusters."""
 
+MIRROR_MAKER_CLASSES: Final = tuple(
+    f"org.apache.kafka.connect.mirror.Mirror{part}Connector"
+    for part in ("Source", "Checkpoint", "Heartbeat")
+)
+"""The class names of MirrorMaker 2's connectors."""
+
 TARGET_TOPIC: Final = "target.topic"
 
 _OWN_KINDS: Final = {
     TOPIC_COPY_CLASS: JobKind.COPY,
     VIEW_CLASS: JobKind.VIEW,
     MIRROR_CLASS: JobKind.MIRROR,
+    **dict.fromkeys(MIRROR_MAKER_CLASSES, JobKind.MIRROR),
     "barnabas.SparkSink": JobKind.SPARK_SINK,
     "barnabas.SparkSource": JobKind.SPARK_SOURCE,
 }

@@ -12,6 +12,7 @@ topic (`barnabas.mirror.source`).
     flow_connector      the connector's properties, and the settings that they make
     mirror_job          the loop: plan, run a Spark job, note the figures, follow the topics
     client_thread       the thread of the driver's clients
+    cluster_failures    failures of clusters that do not answer
     flow_driver         positions, and the requests that they need
     cluster_queries     requests of the driver to one cluster
     lag_sizes           bytes that are not copied yet, estimated
@@ -20,10 +21,12 @@ topic (`barnabas.mirror.source`).
     flow_reversal       where the reverse of a promoted flow continues, and its topics
     topic_acls          ACLs that the target shall have: a decision, and its requests
     group_following     offsets of groups that the target shall have: a decision
+    group_sync          reads and writes these offsets
     range_planning      ranges, and their tasks: a decision
     mirror_tasks        what Spark calls
     range_copies        the copy of one range, repeated after failures
     source_fetches, target_produces, target_transaction    its requests
     batch_copy          from Fetch responses to batches to produce (sans-I/O)
     flow_values         plain values that travel to tasks and back
+    mirrormaker         MirrorMaker 2's formats and rules
 """

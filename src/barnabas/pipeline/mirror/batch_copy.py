@@ -67,6 +67,10 @@ class CopiedData:
     """The source's offset after the batch before."""
     leader_epoch: int = NO_EPOCH
     """The source's leader epoch of all the batches."""
+    first: int = 0
+    """The source's offset of the first record; 0 where the target keeps the offsets."""
+    last: int = 0
+    """The source's offset of the last record; 0 where the target keeps the offsets."""
 
 
 class RangeCopy(abc.ABC):
@@ -186,7 +190,7 @@ class TransactionalCopy(RangeCopy):
         PRODUCER.pack_into(copy, PRODUCER_AT, identity.producer_id, identity.epoch, sequence)
         with memoryview(copy) as view:
             CRC.pack_into(copy, CRC_AT, crc32c(view[CHECKED_AT:]))
-        return CopiedData(copy, 1, header.record_count, header.max_timestamp)
+        return self._data(copy, header, header.base_offset, header.next_offset - 1)
 
     def _needs_records(self, header: BatchHeader) -> bool:
         """True for a batch that a leader refuses from a producer, or that it would change."""
@@ -210,7 +214,19 @@ class TransactionalCopy(RangeCopy):
             base_sequence=self._next_sequence(len(kept)),
             is_transactional=True,
         )
-        return CopiedData(batch, 1, len(kept), header.max_timestamp)
+        return self._data(batch, header, kept[0].offset, kept[-1].offset, len(kept))
+
+    def _data(
+        self,
+        data: bytes | bytearray,
+        header: BatchHeader,
+        first: int,
+        last: int,
+        count: int | None = None,
+    ) -> CopiedData:
+        records = header.record_count if count is None else count
+        newest = header.max_timestamp
+        return CopiedData(data, 1, records, newest, first=first, last=last)
 
     def _next_sequence(self, count: int) -> int:
         """Return the sequence of a batch's first record, and continue behind the batch."""

@@ -4,12 +4,13 @@ Properties that MirrorMaker 2 has under the same name mean the same.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Final
 
 import attrs
 
 from barnabas import __version__
+from barnabas.client.admin_calls import BROKER_DEFAULT
 from barnabas.client.client_config import ClientConfig
 from barnabas.config import ConfigError
 from barnabas.pipeline.connect.unused_properties import DELIVERY, SLICE
@@ -17,7 +18,11 @@ from barnabas.pipeline.definitions.config_def import ConfigDef, ConfigKey, Impor
 from barnabas.pipeline.definitions.config_types import ConfigType, ConfigValueError, ParsedValue
 from barnabas.pipeline.definitions.config_validators import OneOf, regex
 from barnabas.pipeline.delivery.plan.job_plan import JobPlan
+from barnabas.pipeline.mirror.flow_values import Partition
+from barnabas.pipeline.mirror.mirrormaker.replication_policies import ReplicationPolicy
 
+SYNC_STEP: Final = 100
+"""The default of MirrorMaker 2's property offset.lag.max."""
 SOURCE: Final = "source."
 TARGET: Final = "target."
 BOOTSTRAP: Final = "bootstrap.servers"
@@ -31,7 +36,7 @@ SYNC_GROUPS: Final = "sync.group.offsets.enabled"
 SYNC_ACLS: Final = "sync.topic.acls.enabled"
 CONFIGS_EXCLUDE: Final = "config.properties.exclude"
 
-_CONFIGS_EXCLUDED: Final = (
+CONFIGS_EXCLUDED: Final = (
     r"follower\.replication\.throttled\.replicas",
     r"leader\.replication\.throttled\.replicas",
     r"message\.timestamp\.difference\.max\.ms",
@@ -41,9 +46,16 @@ _CONFIGS_EXCLUDED: Final = (
     r"unclean\.leader\.election\.enable",
     r"min\.insync\.replicas",
 )
+WITHOUT_EFFECT: Final = {
+    DELIVERY: "it delivers exactly once",
+    SLICE: "it copies ranges of offsets; set trigger.ms",
+    "batch.records.max": "it copies whole batches; set trigger.ms",
+    "records.per.second.max": "it copies whole batches; a quota of the client limits it",
+    "transforms": "it copies batches without decoding them; use barnabas.TopicCopyConnector",
+}
 _GROUPS_EXCLUDED: Final = ("console-consumer-.*", "connect-.*", "mirror-.*", "__.*")
 _FLOW: Final = re.compile(r"[A-Za-z0-9._-]{1,249}")
-_FAST: Final = {"retry.backoff.ms": "20", "reconnect.backoff.ms": "20"}
+FAST: Final = {"retry.backoff.ms": "20", "reconnect.backoff.ms": "20"}
 _GROUP: Final = "Mirror"
 
 
@@ -104,8 +116,7 @@ DEFINITION: Final = ConfigDef(
             ConfigType.LIST,
             [".*"],
             4,
-            "Regular expressions of consumer groups whose offsets are copied, with identical "
-            "offsets.",
+            "Regular expressions of consumer groups whose offsets are copied.",
             "Groups",
             validator=_patterns,
         ),
@@ -132,14 +143,14 @@ DEFINITION: Final = ConfigDef(
             ConfigType.BOOLEAN,
             True,
             7,
-            "True copies the offsets of groups that have no members at the target, with identical "
-            "offsets.",
+            "True copies the offsets of groups that have no members at the target; translated, "
+            "with assigned offsets.",
             "Copy group offsets",
         ),
         _key(
             CONFIGS_EXCLUDE,
             ConfigType.LIST,
-            list(_CONFIGS_EXCLUDED),
+            list(CONFIGS_EXCLUDED),
             8,
             "Regular expressions of topic properties that are not copied.",
             "Topic properties left out",
@@ -159,6 +170,52 @@ DEFINITION: Final = ConfigDef(
 
 
 @attrs.frozen
+class SyncTopic:
+    """The topic of offset syncs."""
+
+    name: str
+    at_source: bool
+    replication_factor: int = BROKER_DEFAULT
+
+
+@attrs.frozen
+class PositionsTopic:
+    """Where a flow finds, and leaves, the positions of MirrorMaker 2."""
+
+    name: str
+    cluster: str
+    """The alias of the source."""
+    connectors: tuple[str, ...]
+    """The names of connectors whose positions are the flow's; a new key has the first."""
+
+
+@attrs.frozen
+class TopicFilter:
+    """Selects topics as MirrorMaker 2's source connector does."""
+
+    topics: tuple[str, ...]
+    excluded: tuple[str, ...]
+    policy: ReplicationPolicy
+    target: str
+    """The alias of the target: topics that come from there are left out."""
+    has_heartbeats: bool = True
+    """True when the source's topics of heartbeats are selected."""
+
+    def accepts(self, topic: str) -> bool:
+        """True for a topic that is copied."""
+        policy = self.policy
+        if policy.is_internal(topic) or policy.is_cycle(topic, self.target):
+            return False
+        if self.has_heartbeats and policy.is_heartbeats(topic):
+            return True
+        return _matches(self.topics, topic) and not _matches(self.excluded, topic)
+
+
+def _matches(patterns: Sequence[str], topic: str) -> bool:
+    return any(re.fullmatch(pattern, topic) for pattern in patterns)
+
+
+@attrs.frozen
 class FlowSettings:
     """The properties of a flow, checked."""
 
@@ -170,26 +227,54 @@ class FlowSettings:
     groups_exclude: tuple[str, ...] = _GROUPS_EXCLUDED
     copies_configs: bool = True
     copies_groups: bool = True
-    configs_exclude: tuple[str, ...] = _CONFIGS_EXCLUDED
+    configs_exclude: tuple[str, ...] = CONFIGS_EXCLUDED
     copies_acls: bool = True
+    policy: ReplicationPolicy | None = None
+    """The names of topics at the target; None when they keep their names."""
+    sync_step: int = SYNC_STEP
+    """Records from one offset sync to the next, with assigned offsets; 0 for no offset syncs."""
+    sync_topic: SyncTopic | None = None
+    """The topic of offset syncs; None for one at the target, when offsets of groups are copied."""
+    topic_filter: TopicFilter | None = None
+    """Selects the topics of MirrorMaker 2's connectors; None for names or a pattern."""
+    replication_factor: int = BROKER_DEFAULT
+    positions_topic: PositionsTopic | None = None
+    """The topic at the target with positions of MirrorMaker 2, for flows that take over from it."""
 
     @property
     def group_id(self) -> str:
         """Return the group at the target with the flow's positions in the source."""
         return f"mirror-{self.flow}"
 
+    @property
+    def offset_syncs(self) -> SyncTopic | None:
+        """Return the topic of offset syncs; None without them."""
+        if self.is_identical or self.sync_step <= 0:
+            return None
+        if self.sync_topic is None and self.copies_groups:
+            return SyncTopic(ReplicationPolicy("").offset_syncs_topic(self.flow), at_source=False)
+        return self.sync_topic
+
+    def remote(self, topic: str) -> str:
+        """Return the name of a topic at the target."""
+        return topic if self.policy is None else self.policy.remote_topic(topic)
+
+    def at_source(self, remote: str) -> str:
+        """Return the name at the source of a topic that the flow has copied."""
+        upstream = None if self.policy is None else self.policy.upstream_topic(remote)
+        return remote if upstream is None else upstream
+
+    def at_target(self, where: Partition) -> Partition:
+        """Return a partition of the source as the target has it."""
+        topic, number = where
+        return self.remote(topic), number
+
 
 class MirrorConnector:
     """Describes a flow; the engine runs it without a task of a connector."""
 
     version = __version__
-    without_effect: ClassVar[Mapping[str, str]] = {
-        DELIVERY: "it delivers exactly once",
-        SLICE: "it copies ranges of offsets; set trigger.ms",
-        "batch.records.max": "it copies whole batches; set trigger.ms",
-        "records.per.second.max": "it copies whole batches; a quota of the client limits it",
-        "transforms": "it copies batches without decoding them; use barnabas.TopicCopyConnector",
-    }
+    without_effect: ClassVar[Mapping[str, str]] = WITHOUT_EFFECT
 
     def config(self) -> ConfigDef:
         """Return the definition of the connector's own properties."""
@@ -250,7 +335,7 @@ def _client(
         raise ConfigValueError.of(name, "", "A flow needs brokers: HOST:PORT")
     try:
         # Without an authorizer, a mirror topic knows its flow by the client id.
-        return ClientConfig.from_properties({**_FAST, **defaults, **own, "client.id": flow})
+        return ClientConfig.from_properties({**FAST, **defaults, **own, "client.id": flow})
     except ConfigError as error:
         raise ConfigValueError.of(name, own.get(BOOTSTRAP, ""), str(error)) from None
 

@@ -7,17 +7,13 @@ the topic and of the source's cluster, before a task copies anything.
 
 import logging
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import attrs
 
 from barnabas.client import KafkaClient
 from barnabas.client.admin_calls import EARLIEST, LATEST, create_topic
-from barnabas.pipeline.delivery.driver.group_offsets import (
-    GroupEntry,
-    GroupOffsets,
-    GroupOffsetsError,
-)
+from barnabas.pipeline.delivery.driver.group_offsets import GroupEntry, GroupOffsets
 from barnabas.pipeline.delivery.plan.job_plan import OnTrim, RecordPosition
 from barnabas.pipeline.delivery.plan.offset_metadata import OffsetMetadata, decode
 from barnabas.pipeline.mirror import cluster_queries
@@ -30,8 +26,10 @@ from barnabas.pipeline.mirror.flow_starts import (
     start_of,
 )
 from barnabas.pipeline.mirror.flow_values import NO_EPOCH, CopyFigures, FlowPlan, Partition
-from barnabas.pipeline.mirror.group_following import is_followed, offsets_to_write
+from barnabas.pipeline.mirror.group_sync import GroupSync
 from barnabas.pipeline.mirror.lag_sizes import LagSizes
+from barnabas.pipeline.mirror.mirrormaker.internal_topics import InternalTopic, OffsetSyncs
+from barnabas.pipeline.mirror.mirrormaker.source_positions import SourcePositions
 from barnabas.pipeline.mirror.source_fetches import SourceFetches, first_offset
 from barnabas.pipeline.mirror.topic_acls import AclsNotCopiedError, add_acls, missing_acls
 from barnabas.pipeline.mirror.topic_following import (
@@ -77,6 +75,15 @@ class FlowDriver:
         self._source = source
         self._target = target
         self._group = GroupOffsets(target)
+        self._syncs: OffsetSyncs | None = None
+        if (topic := settings.offset_syncs) is not None:
+            side = source if topic.at_source else target
+            self._syncs = OffsetSyncs(InternalTopic(side, topic.name, topic.replication_factor))
+        self._groups = GroupSync(settings, source, target, self._syncs)
+        self._positions_topic: SourcePositions | None = None
+        if settings.positions_topic is not None:
+            self._positions_topic = SourcePositions(settings.positions_topic, target)
+        self._taken_over: set[Partition] = set()
         self._rules = FollowingRules(
             settings.flow,
             settings.is_identical,
@@ -120,9 +127,11 @@ class FlowDriver:
         self.sizes.take_in(done, self.positions[done.where])
         self.positions[done.where] = done.position
         self.epochs[done.where] = done.leader_epoch
+        if self._syncs is not None:
+            self._syncs.add(done.where, done.syncs)
 
     async def check(self) -> tuple[dict[str, Topic], dict[str, Topic]]:
-        """Return the topics of the source, and those of them that the target has.
+        """Return the topics of the source, and those of them that the target has, by their names.
 
         Raises FlowRefusedError where `follow` would, except for positions.
         """
@@ -135,18 +144,53 @@ class FlowDriver:
         existing = await cluster_queries.topics(self._source)
         self._check_clusters_known()
         if not self.positions:
-            self._entries = await self._group.entries(self._settings.group_id)
+            await self._read_entries()
         await self._leave_deleted(existing)
-        names = selected(
-            [name for name in self._wanted.names if name not in self.deleted],
-            self._wanted.pattern,
-            {topic.name: topic.is_internal for topic in existing.values()},
-        )
+        names = self._selected(existing)
         chosen = {name: existing[name] for name in names}
         self._check_same(existing)
-        present = await cluster_queries.topics(self._target, names)
+        remotes = {self._settings.remote(name): name for name in names}
+        present = await cluster_queries.topics(self._target, remotes)
         self._check_clusters()
-        return chosen, present
+        return chosen, {remotes[name]: topic for name, topic in present.items()}
+
+    async def _read_entries(self) -> None:
+        """Read the positions that are committed at the target, and those of MirrorMaker 2."""
+        entries = await self._group.entries(self._settings.group_id)
+        self._entries = {
+            (self._settings.at_source(topic), number): entry
+            for (topic, number), entry in entries.items()
+        }
+        if self._positions_topic is None:
+            return
+        # Where MirrorMaker 2 is ahead, the flow begins where it has ended.
+        for where, position in (await self._positions_topic.read()).items():
+            entry = self._entries.get(where)
+            if entry is None or entry.offset < position:
+                self._entries[where] = GroupEntry(position)
+                self._taken_over.add(where)
+
+    async def give_back(self) -> None:
+        """Write where MirrorMaker 2 shall begin; called after the last copy.
+
+        Raises KafkaError, ClientError.
+        """
+        if self._positions_topic is not None:
+            count = await self._positions_topic.write(self.positions)
+            if count:
+                logger.info("wrote positions flow=%s partitions=%d", self._settings.flow, count)
+
+    def _selected(self, existing: dict[str, Topic]) -> list[str]:
+        """Return the source's topics that the flow copies. Raises FlowRefusedError."""
+        internal = {topic.name: topic.is_internal for topic in existing.values()}
+        if (chosen := self._settings.topic_filter) is not None:
+            return sorted(
+                name
+                for name, is_internal in internal.items()
+                if not is_internal and chosen.accepts(name)
+            )
+        names = [name for name in self._wanted.names if name not in self.deleted]
+        return selected(names, self._wanted.pattern, internal)
 
     async def _leave_deleted(self, existing: dict[str, Topic]) -> None:
         """Note which topics the source has deleted; they have no positions until they return.
@@ -156,7 +200,7 @@ class FlowDriver:
         known = self.topic_ids.keys() | {name for name, _ in self._entries}
         gone = {name for name in known if name not in existing and self._is_wanted(name)}
         if gone or self.deleted:
-            self._entries = await self._group.entries(self._settings.group_id)
+            await self._read_entries()
         for name in gone - {name for name, _ in self._entries}:
             self.topic_ids.pop(name, None)
         for name in sorted(gone - self.deleted):
@@ -171,6 +215,8 @@ class FlowDriver:
             self.epochs.pop(where, None)
 
     def _is_wanted(self, name: str) -> bool:
+        if (chosen := self._settings.topic_filter) is not None:
+            return chosen.accepts(name)
         pattern = self._wanted.pattern
         return name in self._wanted.names if pattern is None else is_match(pattern, name)
 
@@ -200,29 +246,11 @@ class FlowDriver:
         await cluster_queries.delete_records(self._target, late)
 
     async def follow_groups(self) -> None:
-        """Copy the offsets of groups, as numbers, where the target's group has no members.
+        """Copy the offsets of groups where the target's group has no members.
 
         Raises KafkaError, ClientError, GroupOffsetsError.
         """
-        settings = self._settings
-        if not (settings.is_identical and settings.copies_groups and self.positions):
-            return
-        names = [
-            name
-            for name in await cluster_queries.groups(self._source)
-            if is_followed(name, settings.groups, settings.groups_exclude)
-        ]
-        source_group = GroupOffsets(self._source)
-        ends: dict[Partition, int] | None = None
-        for name in names:
-            entries = await source_group.entries(name)
-            if not any(where in self.positions for where in entries):
-                continue
-            if ends is None:
-                ends = await cluster_queries.offsets(self._target, self.positions, LATEST)
-            present = await self._group.entries(name)
-            if changed := offsets_to_write(entries, present, ends):
-                await self._write_group(name, changed)
+        await self._groups.follow(self.positions.keys())
 
     async def follow_acls(self) -> None:
         """Add the ACLs of topics that the target lacks.
@@ -233,19 +261,13 @@ class FlowDriver:
         if not self._settings.copies_acls:
             return
         try:
-            missing = await missing_acls(self._source, self._target, self.topic_ids)
+            names = {name: self._settings.remote(name) for name in self.topic_ids}
+            missing = await missing_acls(self._source, self._target, names)
             if missing:
                 await add_acls(self._target, missing)
                 logger.info("added ACLs flow=%s count=%d", self._settings.flow, len(missing))
         except AclsNotCopiedError as error:
             logger.info("ACLs were not copied flow=%s reason=%s", self._settings.flow, error)
-
-    async def _write_group(self, name: str, changed: dict[Partition, GroupEntry]) -> None:
-        """Write offsets; a group with members refuses them, and keeps its own."""
-        try:
-            await self._group.commit(name, changed)
-        except GroupOffsetsError as error:
-            logger.debug("group offsets were not copied group=%s error=%s", name, error)
 
     async def commit_positions(self, *, again: bool) -> None:
         """Commit the positions of a flow with identical offsets, for tools that show the lag.
@@ -257,7 +279,7 @@ class FlowDriver:
             return
         found = dict(self.positions)
         entries = {where: self._entry(where, at) for where, at in found.items()}
-        await self._group.commit(self._settings.group_id, entries)
+        await self._commit(entries)
         self._committed = found
 
     def task_plan(self, *, transaction_timeout_ms: int) -> FlowPlan:
@@ -274,6 +296,8 @@ class FlowDriver:
             self.source_cluster_id,
             skips_trimmed=self._on_trim is OnTrim.SKIP,
             transaction_timeout_ms=transaction_timeout_ms,
+            sync_step=0 if self._syncs is None else settings.sync_step,
+            policy=settings.policy,
         )
 
     def _check_clusters_known(self) -> None:
@@ -305,7 +329,8 @@ class FlowDriver:
     async def _steps(self, chosen: dict[str, Topic], present: dict[str, Topic]) -> list[Step]:
         """Return what the target's topics need. Raises FlowRefusedError."""
         source_configs = await cluster_queries.topic_configs(self._source, chosen)
-        target_configs = await cluster_queries.topic_configs(self._target, present)
+        names = [topic.name for topic in present.values()]
+        target_configs = await cluster_queries.topic_configs(self._target, names)
         known = {name for name, _ in (*self._entries, *self.positions)}
         foreign = [topic for name, topic in present.items() if name not in known]
         pairs = [pair for topic in foreign for pair in topic.pairs]
@@ -315,10 +340,12 @@ class FlowDriver:
         for name, topic in chosen.items():
             target = None
             if name in present:
-                configs = target_configs.get(name, {})
-                count = present[name].partitions
-                target = TopicView(name, count, configs, has_records=name in with_records)
-            view = TopicView(name, topic.partitions, source_configs.get(name, {}))
+                remote = present[name]
+                configs = target_configs.get(remote.name, {})
+                has_records = remote.name in with_records
+                target = TopicView(remote.name, remote.partitions, configs, has_records=has_records)
+            remote_name = self._settings.remote(name)
+            view = TopicView(remote_name, topic.partitions, source_configs.get(name, {}))
             found += steps(view, target, self._rules, is_known=name in known)
         return found
 
@@ -339,7 +366,7 @@ class FlowDriver:
                 step.topic,
                 step.partitions,
             )
-            await _create(self._target, step)
+            await _create(self._target, step, self._settings.replication_factor)
         elif isinstance(step, GrowStep):
             await cluster_queries.add_partitions(self._target, step.topic, step.partitions)
         else:
@@ -361,10 +388,12 @@ class FlowDriver:
         fresh = {
             where: self._entry(where, start.position)
             for where, start in starts.items()
-            if where not in self._entries or start.leader_epoch != self._entries[where].leader_epoch
+            if where not in self._entries
+            or where in self._taken_over
+            or start.leader_epoch != self._entries[where].leader_epoch
         }
         if fresh:
-            await self._group.commit(self._settings.group_id, fresh)
+            await self._commit(fresh)
         found: dict[Partition, int] = {}
         for where, start in starts.items():
             found[where] = start.position
@@ -400,10 +429,11 @@ class FlowDriver:
     async def _views(self, pairs: list[Partition]) -> list[PartitionView]:
         source_starts = await cluster_queries.offsets(self._source, pairs, EARLIEST)
         source_ends = await cluster_queries.offsets(self._source, pairs, LATEST)
-        target_starts = await cluster_queries.offsets(self._target, pairs, EARLIEST)
-        target_ends = await cluster_queries.offsets(self._target, pairs, LATEST)
+        there = [self._settings.at_target(where) for where in pairs]
+        target_starts = await cluster_queries.offsets(self._target, there, EARLIEST)
+        target_ends = await cluster_queries.offsets(self._target, there, LATEST)
         views: list[PartitionView] = []
-        for where in pairs:
+        for where, remote in zip(pairs, there, strict=True):
             entry = self._entries.get(where)
             views.append(
                 PartitionView(
@@ -412,14 +442,19 @@ class FlowDriver:
                     cluster_id=self.source_cluster_id,
                     source_start=source_starts[where],
                     source_end=source_ends[where],
-                    target_start=target_starts[where],
-                    target_end=target_ends[where],
+                    target_start=target_starts[remote],
+                    target_end=target_ends[remote],
                     committed=None if entry is None else entry.offset,
                     metadata=decode(None if entry is None else entry.metadata),
                     leader_epoch=NO_EPOCH if entry is None else entry.leader_epoch,
                 )
             )
         return views
+
+    async def _commit(self, entries: Mapping[Partition, GroupEntry]) -> None:
+        """Commit positions, as those of the target's partitions."""
+        there = {self._settings.at_target(where): entry for where, entry in entries.items()}
+        await self._group.commit(self._settings.group_id, there)
 
     def _entry(self, where: Partition, position: int) -> GroupEntry:
         """Return a position to commit."""
@@ -429,9 +464,15 @@ class FlowDriver:
         return GroupEntry(position, metadata, self.epochs.get(where, NO_EPOCH))
 
 
-async def _create(client: KafkaClient, step: CreateStep) -> None:
+async def _create(client: KafkaClient, step: CreateStep, replication_factor: int) -> None:
     try:
-        await create_topic(client, step.topic, partitions=step.partitions, configs=step.configs)
+        await create_topic(
+            client,
+            step.topic,
+            partitions=step.partitions,
+            replication_factor=replication_factor,
+            configs=step.configs,
+        )
     except KafkaError as error:
         if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
             raise

@@ -61,7 +61,9 @@ async def acl_preview(
     if not settings.copies_acls:
         return "not copied: ACLs (sync.topic.acls.enabled=false)"
     try:
-        count = len(await missing_acls(source, target, topics))
+        count = len(
+            await missing_acls(source, target, {name: settings.remote(name) for name in topics})
+        )
     except AclsNotCopiedError as error:
         return f"not copied: ACLs, because {error}"
     return (

@@ -1,11 +1,13 @@
 """The values of a flow that its tasks use, and what they return: plain, for Spark to pickle."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final, TypeAlias
 
 import attrs
 
 from barnabas.client.client_config import ClientConfig
+from barnabas.pipeline.mirror.mirrormaker.offset_translation import SyncPoint
+from barnabas.pipeline.mirror.mirrormaker.replication_policies import ReplicationPolicy
 
 Partition: TypeAlias = tuple[str, int]
 
@@ -35,10 +37,19 @@ class FlowPlan:
     skips_trimmed: bool = False
     """True when a copy continues after offsets that the source's retention deleted."""
     transaction_timeout_ms: int = 60_000
+    sync_step: int = 0
+    """Records from one offset sync to the next; 0 for no offset syncs."""
+    policy: ReplicationPolicy | None = None
+    """The names of topics at the target; None when they keep their names."""
     limit_s: float = COPY_LIMIT_S
     """A copy stops fetching after this time."""
     bytes_max: int = COPY_BYTES_MAX
     """A copy stops fetching after this number of bytes."""
+
+    def at_target(self, where: Partition) -> Partition:
+        """Return a partition of the source as the target has it."""
+        topic, number = where
+        return where if self.policy is None else (self.policy.remote_topic(topic), number)
 
 
 @attrs.frozen
@@ -86,6 +97,8 @@ class CopyFigures:
     attempts: int = 0
     newest_ms: int | None = None
     """The largest timestamp of the last batch, in ms since 1970."""
+    syncs: Sequence[SyncPoint] = ()
+    """Offsets of some records at both clusters, in order."""
 
     @property
     def where(self) -> Partition:

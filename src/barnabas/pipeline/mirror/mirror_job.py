@@ -13,25 +13,32 @@ from typing import Final
 import attrs
 import trio
 
-from barnabas.client import (
-    AuthenticationError,
-    ClientError,
-    ConnectionFailureError,
-    UnsupportedVersionError,
-)
+from barnabas.client import ClientError
 from barnabas.config import ConfigError
 from barnabas.pipeline.definitions.config_types import ConfigValueError
 from barnabas.pipeline.delivery.driver.group_offsets import GroupOffsetsError
 from barnabas.pipeline.delivery.driver.looped_job import LoopedJob
 from barnabas.pipeline.delivery.driver.spark_library import SparkSession
 from barnabas.pipeline.delivery.plan.job_plan import JobPlan, JobProgress, PartitionLag, RunningJob
-from barnabas.pipeline.delivery.plan.task_failures import JobStartError, refused
+from barnabas.pipeline.delivery.plan.task_failures import refused
 from barnabas.pipeline.delivery.rows.task_figures import Figures
 from barnabas.pipeline.mirror import mirror_tasks
 from barnabas.pipeline.mirror.client_thread import ClientThread
-from barnabas.pipeline.mirror.flow_connector import FlowSettings, settings_of
+from barnabas.pipeline.mirror.cluster_failures import unanswered
+from barnabas.pipeline.mirror.flow_connector import BOOTSTRAP, FlowSettings, settings_of
 from barnabas.pipeline.mirror.flow_driver import FlowDriver, FlowTopics
 from barnabas.pipeline.mirror.flow_values import CopyFigures, FlowRange, Partition
+from barnabas.pipeline.mirror.mirrormaker.checkpoint_job import CheckpointJob
+from barnabas.pipeline.mirror.mirrormaker.connector_properties import MIRROR
+from barnabas.pipeline.mirror.mirrormaker.heartbeat_job import HeartbeatJob
+from barnabas.pipeline.mirror.mirrormaker.maker_settings import (
+    CheckpointSettings,
+    HeartbeatSettings,
+    checkpoint_settings,
+    heartbeat_settings,
+    source_settings,
+)
+from barnabas.pipeline.mirror.mirrormaker.timed_job import TimedJob
 from barnabas.pipeline.mirror.range_planning import divided, ranges_to_copy
 from barnabas.pipeline.mirror.topic_following import FlowRefusedError
 from barnabas.protocol.errors import KafkaError
@@ -51,7 +58,11 @@ _TURN_S: Final = 10.0
 def start(session: SparkSession, plan: JobPlan) -> RunningJob:
     """Start the flow. Raises JobStartError."""
     try:
-        settings = settings_of(plan)
+        settings = _settings(plan)
+        if isinstance(settings, CheckpointSettings):
+            return _started(CheckpointJob(session, plan, settings))
+        if isinstance(settings, HeartbeatSettings):
+            return _started(HeartbeatJob(session, plan, settings))
         clients = ClientThread(settings.source, settings.target)
         clients.start()
     except (ConfigError, ConfigValueError) as error:
@@ -65,6 +76,25 @@ def start(session: SparkSession, plan: JobPlan) -> RunningJob:
     except BaseException:
         clients.close()
         raise
+    job.start()
+    return job
+
+
+def _settings(plan: JobPlan) -> FlowSettings | CheckpointSettings | HeartbeatSettings:
+    """Return the settings of a flow or of MirrorMaker 2's connectors. Raises ConfigValueError."""
+    runner = {**plan.client_properties, BOOTSTRAP: plan.bootstrap}
+    match plan.connector_class.removeprefix(f"{MIRROR}."):
+        case "MirrorSourceConnector":
+            return source_settings(plan.properties, runner, plan.offsets_topic)
+        case "MirrorCheckpointConnector":
+            return checkpoint_settings(plan.properties, runner)
+        case "MirrorHeartbeatConnector":
+            return heartbeat_settings(plan.properties, runner)
+        case _:
+            return settings_of(plan)
+
+
+def _started(job: TimedJob) -> TimedJob:
     job.start()
     return job
 
@@ -89,6 +119,7 @@ class MirrorJob(LoopedJob):
         self._followed_s = self._busy_s = self._kept_s = time.monotonic()
         self._ends_read_ms = 0
         self._acls_s: float | None = None
+        self._is_in_turn = False
 
     def follow(self) -> None:
         """Make topics follow, and take up new partitions. Raises JobStartError."""
@@ -104,7 +135,7 @@ class MirrorJob(LoopedJob):
         except FlowRefusedError as error:
             raise refused(str(error)) from error
         except (KafkaError, ClientError, GroupOffsetsError) as error:
-            raise _unanswered(error) from error
+            raise unanswered(error) from error
         self._followed_s = time.monotonic()
         self._progress = attrs.evolve(
             self._progress, trimmed=max(self._progress.trimmed, driver.trimmed)
@@ -128,16 +159,29 @@ class MirrorJob(LoopedJob):
             super()._run()
             if self._failure is None:
                 with contextlib.suppress(KafkaError, ClientError, GroupOffsetsError):
-                    self._clients.call(self._follow_groups_last)
+                    self._clients.call(self._finish)
         finally:
             self._clients.close()
 
-    async def _follow_groups_last(self) -> None:
-        """Copy group offsets when the flow is stopped: consumers may be moved now."""
+    async def _finish(self) -> None:
+        """Copy group offsets when the flow is stopped: consumers may be moved now.
+
+        Positions are given back only after a turn that has ended: later tasks may still commit.
+        """
         with trio.move_on_after(_LAST_S):
             await self._driver.follow_groups()
+        if not self._is_in_turn:
+            with trio.move_on_after(_LAST_S):
+                await self._driver.give_back()
 
     def _turn(self) -> float:
+        self._is_in_turn = True
+        wait_s = self._copy_once()
+        self._is_in_turn = False
+        return wait_s
+
+    def _copy_once(self) -> float:
+        """Follow, when it is time, and copy what is new; return the time to wait."""
         began_s = time.monotonic()
         if began_s - self._followed_s > _FOLLOW_EVERY_S or self._keeps:
             self.follow()
@@ -162,7 +206,7 @@ class MirrorJob(LoopedJob):
         try:
             return self._clients.call(self._driver.ends)
         except (KafkaError, ClientError) as error:
-            raise _unanswered(error) from error
+            raise unanswered(error) from error
 
     def _copy(self, ranges: list[FlowRange], began_s: float) -> None:
         """Run a Spark job that copies ranges, and take its figures in."""
@@ -209,18 +253,4 @@ def _figures(done: CopyFigures) -> Figures:
         skipped=done.skipped,
         trimmed=done.trimmed,
         oldest_ms=done.newest_ms,
-    )
-
-
-def _unanswered(error: Exception) -> JobStartError:
-    """Return the failure of a flow whose clusters do not answer as it needs."""
-    is_permanent = isinstance(error, KafkaError) and not error.code.retriable
-    if isinstance(error, ConnectionFailureError):
-        is_permanent = not error.retriable
-    elif isinstance(error, AuthenticationError | UnsupportedVersionError):
-        is_permanent = True
-    name = f" ({error.code.name})" if isinstance(error, KafkaError) else ""
-    return refused(
-        f"a cluster of the flow refuses a request or does not answer: {error}{name}",
-        is_permanent=is_permanent,
     )

@@ -32,6 +32,7 @@ from barnabas.pipeline.mirror.batch_copy import (
 )
 from barnabas.pipeline.mirror.flow_starts import REMEDIES, diverged_text, truncated_text
 from barnabas.pipeline.mirror.flow_values import NO_EPOCH, CopyFigures, FlowPlan, FlowRange
+from barnabas.pipeline.mirror.mirrormaker.offset_translation import CopiedRun, points_of
 from barnabas.pipeline.mirror.source_fetches import (
     DivergedLogError,
     FetchedData,
@@ -117,7 +118,8 @@ class RangeCopier:
         """Copy in one transaction, with the position after the batches."""
         plan = self._plan
         name = f"{plan.transactional_id}:{_name(wanted)}"
-        transaction = TargetTransaction(self._target, name, plan.group_id, wanted.where)
+        there = plan.at_target(wanted.where)
+        transaction = TargetTransaction(self._target, name, plan.group_id, there)
         identity = await transaction.begin(plan.transaction_timeout_ms)
         committed = await transaction.position()
         start, epoch = wanted.start, wanted.leader_epoch
@@ -128,7 +130,13 @@ class RangeCopier:
         if start >= wanted.until and not wanted.is_empty:
             return figures
         copy = TransactionalCopy(start, wanted.until, identity, epoch)
-        produces = TargetProduces(self._target, wanted.where, name)
+        runs: list[CopiedRun] = []
+
+        def note(batch: CopiedData, offset: int) -> None:
+            if offset >= 0:
+                runs.append(CopiedRun(batch.first, batch.last, batch.records, offset))
+
+        produces = TargetProduces(self._target, there, name, note if plan.sync_step else None)
 
         async def send(batch: CopiedData) -> None:
             if not figures.batches:
@@ -146,6 +154,7 @@ class RangeCopier:
             raise
         figures.position, figures.leader_epoch = copy.position, copy.leader_epoch
         figures.transactions = 1
+        figures.syncs = points_of(runs, plan.sync_step)
         return figures
 
     async def _copy_identical(self, wanted: FlowRange) -> CopyFigures:

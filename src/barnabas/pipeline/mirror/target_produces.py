@@ -1,6 +1,7 @@
 """The Produce requests of a copy: several of one partition in flight, answered in order."""
 
 from collections import deque
+from collections.abc import Callable
 from typing import Final
 
 from barnabas.client import KafkaClient
@@ -30,11 +31,19 @@ class TargetProduces:
     and a mirror topic says where its log ends.
     """
 
-    def __init__(self, client: KafkaClient, where: Partition, transactional_id: str | None) -> None:
+    def __init__(
+        self,
+        client: KafkaClient,
+        where: Partition,
+        transactional_id: str | None,
+        note: Callable[[CopiedData, int], None] | None = None,
+    ) -> None:
+        """`note` gets each batch that was appended, and the offset of its first record."""
         self._client = client
+        self._note = note
         self._topic, self._partition = where
         self._transactional_id = transactional_id
-        self._posted: deque[PostedRequest[ProduceResponse]] = deque()
+        self._posted: deque[tuple[PostedRequest[ProduceResponse], CopiedData]] = deque()
         self._connection: BrokerConnection | None = None
         self._topic_id = ZERO_UUID
 
@@ -49,9 +58,9 @@ class TargetProduces:
         newest = _TRANSACTION_MAX
         if self._transactional_id is None:
             newest = _NAMED_MAX if self._topic_id == ZERO_UUID else None
-        self._posted.append(
-            await connection.post(self._request(batch.data), ProduceResponse, max_version=newest)
-        )
+        request = self._request(batch.data)
+        posted = await connection.post(request, ProduceResponse, max_version=newest)
+        self._posted.append((posted, batch))
 
     async def flush(self) -> None:
         """Return when every batch is acknowledged. Raises KafkaError, ConnectionFailureError."""
@@ -60,8 +69,9 @@ class TargetProduces:
 
     async def _settle(self) -> None:
         """Await the oldest response."""
+        posted, batch = self._posted.popleft()
         try:
-            response = await self._posted.popleft().response()
+            response = await posted.response()
         except ConnectionFailureError:
             self._client.metadata.forget_leader(self._topic, self._partition)
             raise
@@ -70,6 +80,8 @@ class TargetProduces:
                 if answer.error_message and answer.error_code:
                     self._check(answer.error_code, answer.error_message)
                 self._client.check_partition(answer.error_code, self._topic, self._partition)
+                if self._note is not None:
+                    self._note(batch, answer.base_offset)
                 return
         raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "a Produce response without the partition")
 

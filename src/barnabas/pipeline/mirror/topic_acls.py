@@ -4,7 +4,7 @@ As with MirrorMaker 2: only ACLs of literal names, added and never removed. ALLO
 are left out, and All becomes Read, so that no client may write to a copy.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from typing import Final, NamedTuple
 
 from barnabas.client import KafkaClient
@@ -44,9 +44,9 @@ class AclsNotCopiedError(Exception):
 
 
 async def missing_acls(
-    source: KafkaClient, target: KafkaClient, topics: Collection[str]
+    source: KafkaClient, target: KafkaClient, topics: Mapping[str, str]
 ) -> list[TopicAcl]:
-    """Return the rules that the target lacks.
+    """Return the rules that the target lacks; `topics` are the names there, by those at the source.
 
     Raises AclsNotCopiedError, KafkaError, ClientError.
     """
@@ -55,16 +55,17 @@ async def missing_acls(
 
 
 def acls_to_add(
-    source: Iterable[TopicAcl], target: Collection[TopicAcl], topics: Collection[str]
+    source: Iterable[TopicAcl], target: Collection[TopicAcl], topics: Mapping[str, str]
 ) -> list[TopicAcl]:
-    """Return the rules of the source's topics that the target lacks."""
+    """Return the rules of the source's topics that the target lacks; see `missing_acls`."""
     wanted: set[TopicAcl] = set()
     for acl in source:
         is_allowed = acl.permission == _ALLOW
         if acl.topic not in topics or (is_allowed and acl.operation == _WRITE):
             continue
         is_everything = is_allowed and acl.operation == _ALL
-        wanted.add(acl._replace(operation=_READ) if is_everything else acl)
+        operation = _READ if is_everything else acl.operation
+        wanted.add(acl._replace(topic=topics[acl.topic], operation=operation))
     return sorted(wanted.difference(target))
 
 
