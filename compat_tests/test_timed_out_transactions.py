@@ -5,6 +5,7 @@ Apache Kafka 4.3.0.
 """
 
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import pytest
 
@@ -60,6 +61,10 @@ def address(start_server) -> str:
     return server.bootstrap
 
 
+def is_aborted(requests: Requests) -> bool:
+    return requests.state()[0] == "CompleteAbort"
+
+
 @pytest.fixture(scope="module")
 def timed_out(address: str) -> Iterator[dict[tuple[str, int], Requests]]:
     """One transactional id for each row and protocol; all their transactions have timed out."""
@@ -72,7 +77,7 @@ def timed_out(address: str) -> Iterator[dict[tuple[str, int], Requests]]:
         for (_, version), each in found.items():
             each.open(version)
         for each in found.values():
-            wait_until(lambda: each.state()[0] == "CompleteAbort", 60)
+            wait_until(partial(is_aborted, each), 60)
         yield found
 
 
