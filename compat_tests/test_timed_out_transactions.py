@@ -6,6 +6,7 @@ Apache Kafka 4.3.0.
 
 from collections.abc import Callable, Iterator
 from functools import partial
+from typing import Any
 
 import pytest
 
@@ -47,6 +48,10 @@ ROWS: tuple[tuple[str, Ask, tuple[str, str]], ...] = (
     ("Produce v12", lambda r: r.produce(r.producer, 12), (OLD, OLD)),
 )
 NAMES = [name for name, _, _ in ROWS]
+RECOVERIES: dict[str, Callable[[Requests], Any]] = {
+    "EndTxn": lambda r: r.ended(r.producer, 5, commit=False),
+    "InitProducerId": lambda r: r.start(r.producer),
+}
 
 
 @pytest.fixture(scope="module")
@@ -71,7 +76,7 @@ def timed_out(address: str) -> Iterator[dict[tuple[str, int], Requests]]:
     with wire.Connection(address) as connection:
         found = {
             (name, version): Requests(connection, f"{name} {version}", "group", TIMEOUT_MS)
-            for name in NAMES
+            for name in [*NAMES, *RECOVERIES]
             for version in (FIRST, SECOND)
         }
         for (_, version), each in found.items():
@@ -87,3 +92,16 @@ def test_producer_whose_transaction_timed_out_gets_the_answer_of_kafka(
 ) -> None:
     _, ask, expected = ROWS[NAMES.index(name)]
     assert tuple(ask(timed_out[name, version]) for version in (FIRST, SECOND)) == expected
+
+
+@pytest.mark.parametrize("name", RECOVERIES)
+def test_producer_whose_transaction_timed_out_continues_with_the_next_epoch(
+    timed_out: dict[tuple[str, int], Requests], name: str
+) -> None:
+    for version in (FIRST, SECOND):
+        requests = timed_out[name, version]
+        producer_id, epoch = requests.producer
+        given = RECOVERIES[name](requests)
+        assert (given.producer_id, given.producer_epoch) == (producer_id, epoch + 1)
+        assert requests.produce((producer_id, epoch + 1), 12) == NONE
+        assert requests.end((producer_id, epoch + 1), 5, commit=True) == NONE
