@@ -87,7 +87,7 @@ def _run(name: str, server: str, extent: Extent, *, is_secured: bool) -> list[Ou
     ):
         outcomes = suite.run(cluster, extent)
         if unexpected(outcomes):
-            keep_logs(cluster)
+            keep_logs(cluster.logs())
     seconds = sum(each.seconds for each in outcomes if "/" not in each.name)
     print(f"{name} on {server}: {counts(outcomes)}, {seconds:.0f} s of tests", flush=True)
     return outcomes

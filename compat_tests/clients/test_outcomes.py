@@ -56,7 +56,7 @@ def test_whole_logs_of_nodes_outlive_a_failed_suite(capsys: pytest.CaptureFixtur
     cluster = BarnabasCluster()
     for node_id, node in cluster.processes.nodes.items():
         node.log += [f"line {number} of node {node_id}\n" for number in range(100)]
-    with pytest.raises(AssertionError, match="refused"), logs_kept(cluster):
+    with pytest.raises(AssertionError, match="refused"), logs_kept(cluster.logs):
         raise AssertionError("refused")
     cluster.close()
     directory = Path(capsys.readouterr().out.split()[-1])

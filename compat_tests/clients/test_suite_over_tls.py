@@ -21,6 +21,7 @@ from compat_tests.clients import franz_suites
 from compat_tests.clients.franz_suites import ClientFiles
 from compat_tests.clients.known_failures import unexpected
 from compat_tests.clients.outcomes import Result, failures
+from compat_tests.clients.three_nodes import logs_kept
 from compat_tests.cluster.secured import Security
 
 pytestmark = pytest.mark.timeout(600)
@@ -72,14 +73,15 @@ def test_suite_of_kgo_passes_over_tls_with_the_rights_of_acls(
     if reason := franz_suites.missing():
         pytest.skip(reason)
     own = security.issue(tmp_path / "suite.pem", SUITE)
-    outcomes = franz_suites.run(
-        "kgo",
-        cluster.bootstrap,
-        records=RECORDS,
-        tests=TESTS,
-        timeout_s=TIMEOUT_S,
-        tls=ClientFiles(security.ca, own, own),
-    )
-    wrong = unexpected(outcomes)
-    assert not wrong, failures(wrong)
+    with logs_kept(lambda: {i: "".join(node.log) for i, node in cluster.nodes.items()}):
+        outcomes = franz_suites.run(
+            "kgo",
+            cluster.bootstrap,
+            records=RECORDS,
+            tests=TESTS,
+            timeout_s=TIMEOUT_S,
+            tls=ClientFiles(security.ca, own, own),
+        )
+        wrong = unexpected(outcomes)
+        assert not wrong, failures(wrong)
     assert sum(each.result is Result.PASSED for each in outcomes) >= 5

@@ -43,7 +43,7 @@ def check(outcomes: list[Outcome], passed: int) -> None:
 def test_suite_of_kgo_passes(cluster: TrialCluster) -> None:
     if reason := franz_suites.missing():
         pytest.skip(reason)
-    with logs_kept(cluster):
+    with logs_kept(cluster.logs):
         outcomes = franz_suites.run(
             "kgo", cluster.bootstrap, records=KGO_RECORDS, tests=KGO_TESTS, timeout_s=TIMEOUT_S
         )
@@ -53,7 +53,7 @@ def test_suite_of_kgo_passes(cluster: TrialCluster) -> None:
 def test_suite_of_kafka_python_passes(cluster: TrialCluster) -> None:
     if reason := python_suites.missing_kafka_python():
         pytest.skip(reason)
-    with logs_kept(cluster):
+    with logs_kept(cluster.logs):
         outcomes = python_suites.run_kafka_python(
             cluster.addresses[1], tests=KAFKA_PYTHON_TESTS, timeout_s=TIMEOUT_S
         )
@@ -63,5 +63,5 @@ def test_suite_of_kafka_python_passes(cluster: TrialCluster) -> None:
 @jars.needed
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=[each.__name__ for each in SCENARIOS])
 def test_java_tool_ends_without_an_error(cluster: TrialCluster, scenario: Scenario) -> None:
-    with logs_kept(cluster):
+    with logs_kept(cluster.logs):
         scenario(cluster.bootstrap, JAVA_RECORDS)

@@ -1,7 +1,9 @@
 """The clusters that the suites run on, with properties that the suites' own brokers have."""
 
-from collections.abc import Iterator
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 
 from compat_tests.cluster.clusters import (
     BarnabasCluster,
@@ -34,16 +36,19 @@ def three_nodes(kind: str, partitions: int = 4, *, is_secured: bool = False) -> 
     return cluster
 
 
-def keep_logs(cluster: TrialCluster) -> None:
-    """Write the nodes' logs to a directory that stays, and print its path."""
-    print(f"the logs of the nodes are in {cluster.keep_logs()}", flush=True)
+def keep_logs(logs: Mapping[int, str]) -> None:
+    """Write the nodes' logs to a new directory, which stays, and print its path."""
+    directory = Path(tempfile.mkdtemp(prefix="suite-logs-"))
+    for node_id, log in logs.items():
+        (directory / f"node-{node_id}.log").write_text(log)
+    print(f"the logs of the nodes are in {directory}", flush=True)
 
 
 @contextmanager
-def logs_kept(cluster: TrialCluster) -> Iterator[None]:
+def logs_kept(logs: Callable[[], Mapping[int, str]]) -> Iterator[None]:
     """Keep the nodes' logs when the block raises."""
     try:
         yield
     except BaseException:
-        keep_logs(cluster)
+        keep_logs(logs())
         raise

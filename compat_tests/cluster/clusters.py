@@ -81,13 +81,9 @@ class TrialCluster:
     def log_of(self, node_id: int, lines: int = 40) -> str:
         raise NotImplementedError
 
-    def keep_logs(self) -> Path:
-        """Write the whole log of each node to a new directory, which stays; return it."""
-        directory = Path(tempfile.mkdtemp(prefix=f"{self.data.name}-logs-"))
-        for node_id in self.nodes:
-            log = self.log_of(node_id, lines=sys.maxsize)
-            (directory / f"node-{node_id}.log").write_text(log)
-        return directory
+    def logs(self) -> dict[int, str]:
+        """Return the whole log of each node."""
+        return {node_id: self.log_of(node_id, lines=sys.maxsize) for node_id in self.nodes}
 
     def close(self) -> None:
         self.kill_all()

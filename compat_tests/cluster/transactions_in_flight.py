@@ -108,10 +108,13 @@ def keys_of(setting: Setting, topic: str) -> Iterator[str]:
 class Requests:
     """The requests about one transactional id; each returns the name of its error."""
 
-    def __init__(self, connection: wire.Connection, name: str, group: str) -> None:
+    def __init__(
+        self, connection: wire.Connection, name: str, group: str, timeout_ms: int = 60_000
+    ) -> None:
         self.connection = connection
         self.name = name
         self.group = group
+        self.timeout_ms = timeout_ms
         self.producer: Producer = (-1, -1)
 
     # The way to a state
@@ -121,7 +124,7 @@ class Requests:
         return self.connection.call(
             InitProducerIdRequest(
                 transactional_id=self.name,
-                transaction_timeout_ms=60_000,
+                transaction_timeout_ms=self.timeout_ms,
                 producer_id=owner[0],
                 producer_epoch=owner[1],
             ),

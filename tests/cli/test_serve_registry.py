@@ -99,7 +99,8 @@ def test_registry_beside_a_node_answers_and_stops_with_it(
     assert "barnabas_http_requests_total" in get(f"{url}/metrics")
     with pytest.raises(urllib.error.HTTPError) as refused:
         urllib.request.urlopen(f"{url}/subjects/s", b" " * 100, timeout=60)
-    assert refused.value.code == 413
+    with refused.value:
+        assert refused.value.code == 413
     page = urllib.request.Request(f"{url}/subjects", headers={"Origin": "https://a"})
     with urllib.request.urlopen(page, timeout=60) as answer:
         assert answer.headers["Access-Control-Allow-Origin"] == "https://a"
@@ -150,8 +151,9 @@ def test_registry_command_requires_credentials(tmp_path: Path) -> None:
             assert url is not None
             with pytest.raises(urllib.error.HTTPError) as refused:
                 get(f"{url[1]}/subjects")
-            assert refused.value.code == 401
-            assert b'"error_code": 40101' in refused.value.read()
+            with refused.value:
+                assert refused.value.code == 401
+                assert b'"error_code": 40101' in refused.value.read()
             request = urllib.request.Request(f"{url[1]}/subjects")
             request.add_header("Authorization", "Basic YWxpY2U6c2VjcmV0")
             with urllib.request.urlopen(request) as answer:

@@ -84,8 +84,12 @@ def ask(request: urllib.request.Request, data: Path, user: str, password: str) -
     credentials = base64.b64encode(f"{user}:{password}".encode()).decode()
     request.add_header("Authorization", f"Basic {credentials}")
     context = ssl.create_default_context(cafile=str(data / "ca.pem"))
-    with urllib.request.urlopen(request, context=context, timeout=60) as answer:
-        return answer.read()
+    try:
+        with urllib.request.urlopen(request, context=context, timeout=60) as answer:
+            return answer.read()
+    except urllib.error.HTTPError as error:
+        error.close()  # or its socket is open until the garbage collector finds the error
+        raise
 
 
 def acls_of(data: Path, user: str) -> set[tuple[str, str]]:

@@ -1,5 +1,6 @@
 """Operations are answered, and images published, when their own records are committed."""
 
+import logging
 import random
 from collections.abc import Iterator
 from typing import Any
@@ -312,6 +313,22 @@ def test_tick_broker_with_heartbeats_stays_unfenced() -> None:
         machine.submit(heartbeat(machine, 2), 2, TOKEN, now_ms)
         commit(machine)
     assert not machine.image.brokers[2].fenced
+
+
+@pytest.mark.parametrize("has_ended", [False, True])
+def test_fenced_broker_is_logged_once_with_the_reason(
+    caplog: pytest.LogCaptureFixture, *, has_ended: bool
+) -> None:
+    caplog.set_level(logging.INFO, "barnabas.cluster.controller")
+    machine = with_partitions(1200)
+    epoch = machine.image.brokers[1].epoch
+    if has_ended:
+        machine.end_session(SessionKey(1, epoch), 10_000)
+    run_at_once(machine)
+    tick_until(machine, 19_000 + 9000 // 8)
+    reason = "its process has ended" if has_ended else "no heartbeat for 9000 ms"
+    lines = [line for line in caplog.messages if line.startswith("fencing broker id=1 ")]
+    assert lines == [f"fencing broker id=1 epoch={epoch} reason={reason}"]
 
 
 def test_tick_several_expired_brokers_are_fenced_at_once() -> None:

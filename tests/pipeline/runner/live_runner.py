@@ -46,7 +46,8 @@ class LiveRunner:
             with urllib.request.urlopen(request, timeout=30) as answer:
                 text, status = answer.read(), answer.status
         except urllib.error.HTTPError as error:
-            text, status = error.read(), error.code
+            with error:
+                text, status = error.read(), error.code
         return status, json.loads(text) if text else None
 
     def states(self, name: str) -> list[str]:

@@ -11,6 +11,7 @@ Each run returns records, as an operation does.
 """
 
 import enum
+import logging
 from collections.abc import Iterable
 from typing import Final
 
@@ -22,6 +23,8 @@ from barnabas.cluster.controller.sessions import SessionKey
 from barnabas.config import NodeConfig
 from barnabas.protocol.messages_base import Message
 from barnabas.protocol.records.metadata_records import ConfigRecord, NoOpRecord
+
+logger = logging.getLogger(__name__)
 
 _CHECKS_PER_SESSION: Final = 8
 
@@ -137,9 +140,11 @@ class ControllerTasks:
         controller, period_ms = self._controller, self._session_ms // _CHECKS_PER_SESSION
         sessions = controller.sessions
         is_late = late_ms > period_ms
-        key = controller.fencing or (
-            sessions.take_ended() if is_late else sessions.take_expired(now_ms)
-        )
+        reason = "its process has ended"
+        key = controller.fencing or sessions.take_ended()
+        if key is None and not is_late:
+            reason = f"no heartbeat for {self._session_ms} ms"
+            key = sessions.take_expired(now_ms)
         if key is None:
             return ControllerResult([], None)
         self._timer.run_at_once(Task.FENCE_STALE_BROKER, now_ms)
@@ -147,6 +152,8 @@ class ControllerTasks:
         if broker is None or broker.epoch != key.epoch or broker.fenced:
             controller.fencing = None
             return ControllerResult([], None)
+        if controller.fencing is None:
+            logger.info("fencing broker id=%d epoch=%d reason=%s", *key, reason)
         return controller.fence_broker(broker.id, MAX_CHANGES_PER_RUN)
 
 
