@@ -4,7 +4,6 @@ Both servers have the same keytab, so each row holds for Apache Kafka 4.3.0 too.
 """
 
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -166,9 +165,7 @@ def test_javas_console_tools_produce_and_consume(realm, server, java, tmp_path, 
     assert sorted(read.split()) == ["one", "two"]
 
 
-@pytest.mark.skipif(
-    shutil.which("kcat") is None, reason="kcat is not on the PATH (Debian: apt install kcat)"
-)
+@kdc.kcat_needed
 def test_kcat_produces_and_consumes(realm, server, tmp_path, unique) -> None:
     def kcat(*arguments: str, stdin: str = "") -> str:
         settings = {

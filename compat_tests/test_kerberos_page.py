@@ -1,7 +1,6 @@
 """docs/kerberos.md, followed to the letter: with another realm, host, directory and other ports."""
 
 import os
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,9 +19,7 @@ pytestmark = [
     kdc.needed,
     jars.needed,
     pytest.mark.barnabas_only,
-    pytest.mark.skipif(
-        shutil.which("kcat") is None, reason="kcat is not on the PATH (Debian: apt install kcat)"
-    ),
+    kdc.kcat_needed,
 ]
 
 
