@@ -73,6 +73,19 @@ needed = pytest.mark.skipif(missing() is not None, reason=missing() or "")
 """Skips a test, or the tests of a module, where no realm can be."""
 
 
+def kcat_missing() -> str | None:
+    """Return in one line why kcat cannot use Kerberos here, or None."""
+    if shutil.which("kcat") is None:
+        return "kcat is not on the PATH (Debian: apt install kcat)"
+    if not any(Path("/usr/lib").glob("*/sasl2/libgssapiv2.so*")):
+        return "kcat has no Kerberos (Debian: apt install libsasl2-modules-gssapi-mit)"
+    return None
+
+
+kcat_needed = pytest.mark.skipif(kcat_missing() is not None, reason=kcat_missing() or "")
+"""Skips a test where kcat cannot use Kerberos."""
+
+
 class Kdc:
     """A KDC, its `krb5.conf`, and keytabs of its principals."""
 

@@ -1,4 +1,4 @@
-"""What Kerberos refuses: the sentence of a start, of a client and of a node's log for each."""
+"""Failures of Kerberos: the sentences of a start, of a client and of the log of a node."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -117,8 +117,8 @@ def test_client_says_why_it_has_no_ticket(place: Place, tmp_path: Path) -> None:
     def of(user: str, keytab: Path) -> str:
         return refusal(client(place, KerberosLogin("kafka", user, str(keytab))))
 
-    none = of("nobody", place.alice)
-    assert f"the keytab {place.alice} has keys of alice@{REALM}, and none of nobody@{REALM}" in none
+    none = of("dave", place.alice)
+    assert f"the keytab {place.alice} has keys of alice@{REALM}, and none of dave@{REALM}" in none
     none = of("alice", tmp_path / "none.keytab")
     assert f"the keytab {tmp_path}/none.keytab cannot be read: no such file or directory" in none
     gone = place.kdc.keytab("gone")
@@ -204,7 +204,7 @@ def test_tickets_are_renewed_before_their_end_and_survive_the_absence_of_the_kdc
 
 
 def with_other_clock(cache: Path, seconds: int) -> None:
-    """Write to a cache that the KDC's clock is ahead: its users correct theirs by that much."""
+    """Write to a cache that the KDC's clock is ahead: its users add it to theirs."""
     data = bytearray(cache.read_bytes())
     assert data[:4] == b"\x05\x04\0\x0c"  # version 4, and the difference as the only field
     data[8:12] = seconds.to_bytes(4, "big")

@@ -18,7 +18,7 @@ from barnabas.protocol.types import Uuid
 from barnabas.testing.eventually import wait_until
 from barnabas.testing.free_ports import free_ports
 from barnabas.testing.known_brokers import known_brokers
-from compat_tests import jars
+from compat_tests import jars, kdc
 from compat_tests.cluster.secured import USERS, Security
 
 pytestmark = jars.needed
@@ -28,7 +28,10 @@ PARTITIONS = 3
 
 
 class MixedCluster:
-    """Nodes by id; `kafkas` run Apache Kafka. `voters` are combined nodes, others brokers."""
+    """Nodes by id; `kafkas` run Apache Kafka. `voters` are combined nodes, others brokers.
+
+    With `kerberos`, a login module, the nodes log in at each other with tickets.
+    """
 
     def __init__(
         self,
@@ -37,13 +40,19 @@ class MixedCluster:
         voters: set[int],
         kafkas: set[int],
         security: str = "",
+        kerberos: str = "",
     ) -> None:
         self.data = data
         self.security: Mapping[str, str] = {}
         self.client_security: dict[str, str] = {}
+        self.host = "127.0.0.1"
         if security:
             self.security, self.client_security = Security(data).of(security)
-        self.users = USERS if security == "sasl" else {}
+        if kerberos:
+            files = Security(data)
+            self.security, self.host = files.kerberos_nodes(kerberos), kdc.HOST
+            self.client_security = files.sasl_client()
+        self.users = USERS if security == "sasl" or kerberos else {}
         self.voters = voters
         self.kafkas = kafkas
         ports = free_ports(2 * len(ids))
@@ -51,7 +60,7 @@ class MixedCluster:
         self.processes: dict[int, subprocess.Popen[bytes]] = {}
         self.cluster_id = str(Uuid.random())
         self.initial = ",".join(
-            f"{node}@127.0.0.1:{self.ports[node][1]}:{Uuid.random()}" for node in sorted(voters)
+            f"{node}@{self.host}:{self.ports[node][1]}:{Uuid.random()}" for node in sorted(voters)
         )
         for node in ids:
             self._format(node)
@@ -63,12 +72,15 @@ class MixedCluster:
         client, controller = self.ports[node]
         is_voter = node in self.voters
         name = self.security.get("inter.broker.listener.name", "PLAINTEXT")
-        listeners = f"{name}://127.0.0.1:{client}"
-        bootstrap = (f"127.0.0.1:{self.ports[each][1]}" for each in sorted(self.voters))
+        listeners = f"{name}://{self.host}:{client}"
+        if is_voter:
+            listeners += f",CONTROLLER://{self.host}:{controller}"
+        bootstrap = (f"{self.host}:{self.ports[each][1]}" for each in sorted(self.voters))
         lines = {
             "process.roles": "broker,controller" if is_voter else "broker",
             "node.id": node,
-            "listeners": listeners + (f",CONTROLLER://127.0.0.1:{controller}" if is_voter else ""),
+            "listeners": listeners
+            + (f",CONTROLLER://{self.host}:{controller}" if is_voter else ""),
             "controller.listener.names": "CONTROLLER",
             "inter.broker.listener.name": "PLAINTEXT",
             "controller.quorum.bootstrap.servers": ",".join(bootstrap),
@@ -218,6 +230,26 @@ def test_broker_of_one_kind_joins_a_quorum_of_the_other(
     wait_until(lambda: cluster.in_sync(1, "shared") == [[1, 2]] * PARTITIONS)
     assert cluster.read(1, "shared", 300) == list(range(300))
     assert all(process.poll() is None for process in cluster.processes.values())
+
+
+@kdc.needed
+def test_nodes_of_both_kinds_log_in_at_each_other_with_kerberos(
+    tmp_path: Path, clusters: list[MixedCluster], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each node leads partitions, so each fetches from the other."""
+    with kdc.realm(tmp_path) as realm:
+        option = f"-Djava.security.krb5.conf={realm.config}"
+        monkeypatch.setattr(jars, "LOG_OPTIONS", [*jars.LOG_OPTIONS, option])
+        line = kdc.module_line(f"{kdc.SERVICE}@{realm.realm}", realm.keytab(kdc.SERVICE))
+        cluster = MixedCluster(tmp_path, (1, 2), {1}, {1}, kerberos=line)
+        clusters.append(cluster)
+        cluster.start(1, 2)
+        cluster.create(2, "shared", 2)
+        cluster.produce("shared", range(300))
+        wait_until(lambda: cluster.in_sync(1, "shared") == [[1, 2]] * PARTITIONS)
+        found = AdminClient(cluster.client(1)).list_topics("shared", timeout=30).topics["shared"]
+        assert {each.leader for each in found.partitions.values()} == {1, 2}
+        assert cluster.read(1, "shared", 300) == list(range(300))
 
 
 def test_quorum_of_both_kinds_survives_the_kill_of_each_leader(

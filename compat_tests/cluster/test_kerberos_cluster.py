@@ -14,8 +14,8 @@ from compat_tests.cluster.test_secured_cluster import PARTITIONS, partitions
 pytestmark = kdc.needed
 
 NODE = "kafka/127.0.0.1"
-LIFETIME_S = 6
-SESSION_MS = 2000
+LIFETIME_S = 20
+SESSION_MS = 4000
 
 
 def test_nodes_log_in_with_tickets_of_a_keytab(tmp_path: Path) -> None:
@@ -25,7 +25,7 @@ def test_nodes_log_in_with_tickets_of_a_keytab(tmp_path: Path) -> None:
         line = kdc.module_line(f"{NODE}@{realm.realm}", realm.keytab(NODE))
         nodes = security.kerberos_nodes(line) | {
             "connections.max.reauth.ms": str(SESSION_MS),
-            "sasl.kerberos.ticket.renew.window.factor": "0.5",
+            "sasl.kerberos.ticket.renew.window.factor": "0.15",
             "sasl.kerberos.min.time.before.relogin": "0",
         }
         data, client = tmp_path / "data", security.sasl_client()
