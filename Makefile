@@ -34,7 +34,7 @@
 #   make streams-parity   topologies of Kafka Streams beside ours (EXAMPLES=2000 SEED=n)
 #   make soak-jdbc   kills of a JDBC sink (ARGS="--cycles 20 --database mariadb")
 #   make soak-lake        kills of a job that writes files at its commits (ARGS="--kills 20")
-#   make soak-mirror      kills of a flow: worker, JVM, source, target (KILLS=20 ARGS="--target kafka")
+#   make soak-mirror      kills and pauses of a flow: worker, JVM, source, target (KILLS=20 ARGS="--target kafka")
 #   make compat-growth    runners and flows on a local cluster, spark-submit, apps of a new version, and, for
 #                 root, a cluster whose hosts share only an object store
 #   make compat-delta     a Delta table written by SparkSink, with Delta's libraries from Maven

@@ -199,7 +199,8 @@ def produce_batches(as_flow: bool, target: str, count: int) -> Figures:
     The flow and an ordinary producer send the same bytes, except for the offsets.
     """
     records = [b"%0100d" % number for number in range(_BATCH_RECORDS)]
-    data = batch(*records, codec=Codec.LZ4)
+    now_ms = int(time.time() * 1000)
+    data = batch(*records, codec=Codec.LZ4, timestamps=[now_ms] * _BATCH_RECORDS)
     config = {"barnabas.mirror.source": CLIENT_ID} if as_flow else {}
     new = NewTopic("m", 1, 1, config=config)
     admin = AdminClient({"bootstrap.servers": target})

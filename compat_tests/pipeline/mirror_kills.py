@@ -3,10 +3,11 @@
 python -m compat_tests.pipeline.mirror_kills --kills 20 --offsets identical assigned --target kafka
 
 Spark's worker alone, the JVM alone, and both clusters are killed, at planted points of a copy and
-at random. A target that is Apache Kafka has offsets=assigned.
+at random, and stopped for a while. A target that is Apache Kafka has offsets=assigned.
 """
 
 import argparse
+import contextlib
 import os
 import random
 import signal
@@ -29,6 +30,7 @@ from compat_tests.pipeline.mirror_daemon import POINTS
 from compat_tests.servers import KINDS, ServerProcess
 
 PARTITIONS = 2
+PAUSE_MAX_S = 1.5
 
 
 class KilledFlow:
@@ -70,6 +72,31 @@ class KilledFlow:
             self.kill_jvm,
             partial(self.kill_cluster, self.source),
             partial(self.kill_cluster, self.target),
+            *self.pauses(),
+        ]
+
+    def pauses(self) -> list[Callable[[], object]]:
+        """Return the cycles that stop a process for a while (SIGSTOP)."""
+        return [
+            partial(pause, lambda: [self.source.pid]),
+            partial(pause, lambda: [self.target.pid]),
+            partial(pause, self.driver.workers),
+            partial(pause, lambda: [self.driver.jvm()]),
+        ]
+
+    def short_cycles(self) -> list[Callable[[], object]]:
+        """Return 20 cycles that take less than a minute: the JVM starts again only once."""
+        clusters = [partial(self.kill_cluster, each) for each in (self.source, self.target)]
+        return [
+            *[partial(self.kill_worker_at, point) for point in POINTS * 2],
+            *clusters,
+            self.kill_workers,
+            *self.pauses(),
+            self.kill_workers,
+            *clusters,
+            partial(self.kill_jvm_at, "sent"),
+            self.kill_workers,
+            *clusters,
         ]
 
     def kill_worker_at(self, point: str) -> None:
@@ -131,6 +158,16 @@ class KilledFlow:
         for message in read_committed(server.bootstrap, self.topic):
             found[message.partition() or 0].append(message.value())
         return found
+
+
+def pause(pids: Callable[[], list[int]]) -> None:
+    """Stop processes for a moment; one that has ended meanwhile is left out."""
+    stopped = pids()
+    for number in (signal.SIGSTOP, signal.SIGCONT):
+        for pid in stopped:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, number)
+        time.sleep(random.uniform(0.2, PAUSE_MAX_S))
 
 
 def soak(target_kind: str, offsets: str, kills: int) -> int:

@@ -87,7 +87,7 @@ def spark() -> "Iterator[SparkSession]":
 
 
 class Workload:
-    """What the producers have written, and what the applications must make of it."""
+    """The records of the producers, and the results that the applications must have."""
 
     def __init__(self, *, is_whole: bool) -> None:
         self.is_whole = is_whole

@@ -1,4 +1,4 @@
-"""Spark's worker and its JVM are killed inside a copy: no record is lost, none comes twice."""
+"""Processes of a flow are killed and stopped: no record is lost, none comes twice."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,8 +11,9 @@ from compat_tests.pipeline.mirror_daemon import POINTS
 from compat_tests.pipeline.mirror_kills import KilledFlow
 from compat_tests.servers import KINDS, ServerProcess
 
-pytestmark = [setup.needed, setup.long, pytest.mark.timeout(300), pytest.mark.barnabas_only]
+pytestmark = [setup.needed, pytest.mark.timeout(300), pytest.mark.barnabas_only]
 
+CYCLES = 20
 WAYS = [("barnabas", "identical"), ("barnabas", "assigned"), ("kafka", "assigned")]
 
 
@@ -36,6 +37,7 @@ def clusters(way: tuple[str, str]) -> Iterator[tuple[ServerProcess, ServerProces
         target.close()
 
 
+@setup.long
 def test_killed_workers_and_jvms_lose_and_repeat_no_record(
     clusters: tuple[ServerProcess, ServerProcess], way: tuple[str, str], tmp_path: Path
 ) -> None:
@@ -44,4 +46,16 @@ def test_killed_workers_and_jvms_lose_and_repeat_no_record(
         flow.kill_worker_at(point)
     flow.kill_jvm_at("sent")
     flow.kill_jvm_at("produced")
+    assert flow.check() > 0
+
+
+@pytest.mark.parametrize("way", [("barnabas", "identical")], ids=["identical"], indirect=True)
+def test_twenty_kills_and_pauses_lose_and_repeat_no_record(
+    clusters: tuple[ServerProcess, ServerProcess], way: tuple[str, str], tmp_path: Path
+) -> None:
+    flow = KilledFlow(*clusters, tmp_path, way[1])
+    cycles = flow.short_cycles()
+    assert len(cycles) == CYCLES
+    for cycle in cycles:
+        cycle()
     assert flow.check() > 0
