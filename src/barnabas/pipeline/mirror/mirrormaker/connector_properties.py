@@ -27,6 +27,22 @@ GROUPS_EXCLUDED: Final = ("console-consumer-.*", "connect-.*", "__.*")
 _HIGH, _MEDIUM, _LOW = Importance.HIGH, Importance.MEDIUM, Importance.LOW
 _PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _UNUSED: Final = "It has no effect in barnabas."
+_FOLLOWS: Final = "topics are looked at every 5 seconds, ACLs every minute"
+_GROUPS: Final = "groups are looked at for each checkpoint"
+_CLIENT: Final = "clients of barnabas have timeouts of requests"
+_METRICS: Final = "the runner has metrics of Prometheus"
+WITHOUT_EFFECT: Final = {
+    "admin.timeout.ms": _CLIENT,
+    "consumer.poll.timeout.ms": _CLIENT,
+    "metric.reporters": _METRICS,
+    "metric.names.formats": _METRICS,
+    "config.providers": "the runner has providers; see pipelines.md",
+    "refresh.topics.interval.seconds": _FOLLOWS,
+    "sync.topic.configs.interval.seconds": _FOLLOWS,
+    "sync.topic.acls.interval.seconds": _FOLLOWS,
+    "refresh.groups.interval.seconds": _GROUPS,
+}
+"""Properties that the connectors accept and do not use, each with the reason."""
 
 
 def _key(
