@@ -21,7 +21,7 @@ from compat_tests.servers import BarnabasProcess, KafkaProcess, ServerProcess
 pytestmark = [
     setup.needed,
     mirror_maker.missing,
-    pytest.mark.timeout(400),
+    pytest.mark.timeout(1200),
     pytest.mark.skipif(
         "BARNABAS_MIRROR_MAKER" not in os.environ, reason="run `make compat-mirror-maker`"
     ),
@@ -46,14 +46,21 @@ def servers(
             server.close()
 
 
+@pytest.fixture
+def java(servers: tuple[ServerProcess, ServerProcess], tmp_path: Path) -> Iterator[MirrorMaker]:
+    source, target = servers
+    properties = mirror_maker.properties(source.bootstrap, target.bootstrap, TOPIC, ".*")
+    found = MirrorMaker(tmp_path, properties)
+    yield found
+    found.stop()
+
+
 def test_a_file_runs_in_both_in_turn(
-    servers: tuple[ServerProcess, ServerProcess], tmp_path: Path
+    servers: tuple[ServerProcess, ServerProcess], java: MirrorMaker, tmp_path: Path
 ) -> None:
     """No record is copied twice, and a group continues at its record."""
     source, target = servers
     create(source, TOPIC, 2)
-    properties = mirror_maker.properties(source.bootstrap, target.bootstrap, TOPIC, ".*")
-    java = MirrorMaker(tmp_path, properties)
 
     def is_copied() -> bool:
         expected = contents(source, TOPIC, 2)

@@ -41,6 +41,6 @@ def test_reasons_are_those_that_the_command_shows() -> None:
 
 def test_rows_of_refused_values_are_true() -> None:
     refused = {name for name, text in rows().items() if "refused" in text}
-    wrong = {name: "org.example.Own" for name in (*DEFAULT_FILTERS, "replication.policy.class")}
+    wrong = dict.fromkeys((*DEFAULT_FILTERS, "replication.policy.class"), "org.example.Own")
     off = dict.fromkeys(("enabled", "refresh.topics.enabled", "refresh.groups.enabled"), False)
     assert {name for name, _ in unsupported({**wrong, **off})} == refused - {"transforms"}
