@@ -39,6 +39,7 @@
 #                 root, a cluster whose hosts share only an object store
 #   make compat-delta     a Delta table written by SparkSink, with Delta's libraries from Maven
 #   make compat-iceberg   Iceberg and Delta tables of SparkSink and SparkSource, with libraries from Maven
+#   make compat-mirror-maker   a properties file runs in MirrorMaker 2 and in barnabas, in turn
 #   make soak-pipelines   kills of a job's worker, driver and broker under load, forward, micro-batches,
 #                 slices and a sink in turn (SECONDS=600 for each)
 #   make registry-soak   three registries killed under load, and simulated instances (SEEDS=10000)
@@ -90,7 +91,7 @@ COMPAT_WORKERS ?= 4
   bench-pipeline bench-security bench-state bench-scale docs fuzz soak sim \
   sim-mistakes sim-coverage \
   registry-soak bench-registry connect-oracle streams-parity ladder ladder-short ladder-secured ladder-partitions bench-nodes \
-  ladder-mistakes soak-cluster soak-jdbc soak-lake soak-mirror compat-delta compat-iceberg compat-growth \
+  ladder-mistakes soak-cluster soak-jdbc soak-lake soak-mirror compat-mirror-maker compat-delta compat-iceberg compat-growth \
   soak-pipelines clean
 
 run: $(RUNTIME)
@@ -220,6 +221,10 @@ compat-delta: $(DEV) $(SPARK)
 
 compat-iceberg: $(DEV) $(SPARK)
 	BARNABAS_ICEBERG=1 $(BIN)/python -m pytest compat_tests/pipeline/test_iceberg_tables.py $(ARGS)
+
+compat-mirror-maker: $(DEV) $(SPARK) $(JARS) $(CONNECTORS)
+	BARNABAS_MIRROR_MAKER=1 $(BIN)/python -m pytest -n 0 \
+	  compat_tests/pipeline/test_mirror_maker_file.py $(ARGS)
 
 soak-pipelines: $(DEV) $(SPARK)
 	$(BIN)/python -m compat_tests.pipeline.soak --seconds $(SECONDS) $(ARGS)

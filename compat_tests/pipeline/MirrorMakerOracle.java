@@ -9,6 +9,9 @@ import java.util.Map;
 import java.util.Scanner;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.config.ConfigDef;
+import org.apache.kafka.common.config.ConfigValue;
+import org.apache.kafka.connect.connector.Connector;
 import org.apache.kafka.connect.mirror.Checkpoint;
 import org.apache.kafka.connect.mirror.DefaultReplicationPolicy;
 import org.apache.kafka.connect.mirror.Heartbeat;
@@ -16,6 +19,7 @@ import org.apache.kafka.connect.mirror.IdentityReplicationPolicy;
 import org.apache.kafka.connect.mirror.MirrorSourceConnector;
 import org.apache.kafka.connect.mirror.ReplicationPolicy;
 import org.apache.kafka.connect.mirror.SourceAndTarget;
+import org.apache.kafka.connect.runtime.ConnectorConfig;
 
 /** Answers lines of words, separated by tabs, with what MirrorMaker 2's classes make of them. */
 public class MirrorMakerOracle {
@@ -40,6 +44,10 @@ public class MirrorMakerOracle {
                 return bytes(sync(words[1], Integer.parseInt(words[2]), Long.parseLong(words[3]), Long.parseLong(words[4])));
             case "policy":
                 return policy(words);
+            case "definition":
+                return definition(words[1]);
+            case "errors":
+                return errors(words);
             default:
                 return translations(words);
         }
@@ -98,6 +106,43 @@ public class MirrorMakerOracle {
         Field field = MirrorSourceConnector.class.getDeclaredField(name);
         field.setAccessible(true);
         field.set(target, value);
+    }
+
+    static ConfigDef config(String kind) throws Exception {
+        Class<?> found = Class.forName("org.apache.kafka.connect.mirror.Mirror" + kind + "Connector");
+        return ((Connector) found.getDeclaredConstructor().newInstance()).config();
+    }
+
+    static boolean isOwn(String name) {
+        return !ConnectorConfig.configDef().names().contains(name) && !name.startsWith("ssl.") && !name.startsWith("sasl.");
+    }
+
+    /** The connector's own properties in their order. */
+    static String definition(String kind) throws Exception {
+        List<String> found = new ArrayList<>();
+        for (ConfigDef.ConfigKey key : config(kind).configKeys().values()) {
+            if (isOwn(key.name)) {
+                String value = key.hasDefault() ? ConfigDef.convertToString(key.defaultValue, key.type) : "required";
+                found.add(String.join(" ", key.name, key.type.name(), value, key.importance.name(), key.displayName));
+            }
+        }
+        return String.join("\t", found);
+    }
+
+    /** Words: the name, a connector, properties as NAME=VALUE. */
+    static String errors(String[] words) throws Exception {
+        Map<String, String> given = new LinkedHashMap<>();
+        for (int number = 2; number < words.length; number++) {
+            String[] pair = words[number].split("=", 2);
+            given.put(pair[0], pair[1]);
+        }
+        List<String> found = new ArrayList<>();
+        for (ConfigValue value : config(words[1]).validate(given)) {
+            if (isOwn(value.name())) {
+                found.addAll(value.errorMessages());
+            }
+        }
+        return String.join("\t", found);
     }
 
     /** Words: the name, upstream:downstream pairs separated by commas, offsets to translate. */

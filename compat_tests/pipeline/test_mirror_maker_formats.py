@@ -2,10 +2,17 @@
 
 import random
 import subprocess
+from enum import Enum
 from pathlib import Path
 
 import pytest
 
+from barnabas.pipeline.definitions.config_types import value_text
+from barnabas.pipeline.mirror.mirrormaker.connector_properties import (
+    CHECKPOINT_DEFINITION,
+    HEARTBEAT_DEFINITION,
+    SOURCE_DEFINITION,
+)
 from barnabas.pipeline.mirror.mirrormaker.internal_records import (
     Checkpoint,
     Heartbeat,
@@ -107,6 +114,46 @@ def test_java_agrees_on_records_names_and_translations() -> None:
         expected.append(answer)
     for words, found, wanted in zip(lines, ask(lines), expected, strict=True):
         assert found == wanted, words
+
+
+def test_java_agrees_on_properties_and_messages() -> None:
+    definitions = {
+        "Source": SOURCE_DEFINITION,
+        "Checkpoint": CHECKPOINT_DEFINITION,
+        "Heartbeat": HEARTBEAT_DEFINITION,
+    }
+    given = [
+        {"source.cluster.alias": "A", "enabled": "maybe", "admin.timeout.ms": "soon"},
+        {"replication.policy.separator": "_", "security.protocol": "NONE"},
+        {"source.cluster.alias": "A", "offset-syncs.topic.location": "there"},
+        {"source.cluster.alias": "A", "replication.factor": "9999999999"},
+        {"source.cluster.alias": "A", "checkpoints.topic.replication.factor": "40000"},
+        {"source.cluster.alias": "A", "emit.heartbeats.interval.seconds": "1.5"},
+    ]
+    lines = [["definition", kind] for kind in definitions]
+    expected = [
+        "\t".join(
+            " ".join(
+                [
+                    *(key.name, key.type.name),
+                    "required" if isinstance(key.default, Enum) else value_text(key.default) or "",
+                    *(key.importance.value, key.display_name),
+                ]
+            )
+            for key in definition.keys.values()
+        )
+        for definition in definitions.values()
+    ]
+    for kind, definition in definitions.items():
+        for config in given:
+            lines.append(["errors", kind, *(f"{name}={value}" for name, value in config.items())])
+            found = [error for each in definition.validate(config) for error in each.errors]
+            expected.append("\t".join(found))
+    for words, found, wanted in zip(lines, ask(lines), expected, strict=True):
+        # Java's errors have no order.
+        is_sorted = words[0] == "errors"
+        both = [each.split("\t") for each in (found, wanted)]
+        assert both[0] == both[1] or (is_sorted and sorted(both[0]) == sorted(both[1])), words
 
 
 def translations(chance: random.Random) -> tuple[list[str], str]:

@@ -19,6 +19,7 @@ from barnabas.cli.mirror_options import MIRROR_CLASS, GivenFlow, flow_argument, 
 from barnabas.cli.mirror_promote_command import promote
 from barnabas.cli.mirror_requests import previewed
 from barnabas.cli.mirror_reverse_command import reverse
+from barnabas.cli.mirror_run_command import run
 from barnabas.cli.mirror_verify_command import verify
 from barnabas.cli.terminal_output import (
     confirm,
@@ -36,7 +37,12 @@ if TYPE_CHECKING:
 
 _COLUMNS = ("TOPIC", "PARTITIONS", "OFFSETS", "BYTES", "AT THE TARGET")
 _LIST_COLUMNS = ("FLOW", *COLUMNS)
-_CLASSES = (MIRROR_CLASS, "MirrorConnector", "Mirror")
+_MAKER_CLASSES = tuple(
+    f"{package}Mirror{part}Connector"
+    for part in ("Source", "Checkpoint", "Heartbeat")
+    for package in ("org.apache.kafka.connect.mirror.", "")
+)
+_CLASSES = (MIRROR_CLASS, "MirrorConnector", "Mirror", *_MAKER_CLASSES)
 
 
 @click.group()
@@ -83,7 +89,7 @@ def _show_plan(given: GivenFlow, topics: Sequence[TopicPreview], acls: str) -> N
     )
     left_out = ["users and their credentials, which no client can read", "quotas"]
     if given.offsets == "assigned":
-        left_out.append("offsets of groups: the target assigns other offsets to records")
+        click.echo("translated: offsets of groups, because the target assigns other offsets")
     click.echo(acls)
     for each in left_out:
         click.echo(f"not copied: {each}")
@@ -144,3 +150,4 @@ def delete(runner: RunnerClient, *, flow: str, yes: bool) -> None:
 mirror.add_command(promote)
 mirror.add_command(reverse)
 mirror.add_command(verify)
+mirror.add_command(run)

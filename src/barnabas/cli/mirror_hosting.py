@@ -10,12 +10,12 @@ import click
 
 from barnabas.cli.client_options import pairs
 from barnabas.cli.command_errors import CliError, complain
-from barnabas.cli.job_requests import RunnerClient
+from barnabas.cli.job_requests import RunnerClient, job_path
 from barnabas.cli.mirror_options import UNUSABLE
 from barnabas.cli.terminal_output import confirm, counted, progress
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from barnabas.pipeline.delivery.plan.job_plan import JobFailure, JobProgress
 
@@ -57,6 +57,15 @@ class FlowPlace:
         flow = config["name"]
         self.runner.ask("POST", "/connectors", {"name": flow, "config": dict(config)})
         click.echo(f"created flow {flow}; see barnabas mirror describe {flow}")
+        return 0
+
+    def start_all(self, configs: Sequence[Mapping[str, str]]) -> int:
+        """Start connectors and return the exit code; existing ones get these configurations."""
+        if self.runner is None:
+            return _host_all(configs, self.spark)
+        for config in configs:
+            self.runner.ask("PUT", job_path(config["name"], "config"), dict(config))
+        click.echo(f"started {counted(len(configs), 'connector')}; see barnabas mirror list")
         return 0
 
 
@@ -147,6 +156,35 @@ def _host(config: Mapping[str, str], bootstrap: str, spark: Mapping[str, str]) -
         raise CliError(str(error), UNUSABLE) from None
     except FlowEndedError as error:
         raise CliError(f"flow {config['name']} ended: {error}") from None
+    return 0
+
+
+def _host_all(configs: Sequence[Mapping[str, str]], spark: Mapping[str, str]) -> int:
+    """Run connectors until they are interrupted; return the exit code."""
+    from barnabas.pipeline.connect.rest_errors import ConnectRestError
+    from barnabas.pipeline.definitions.config_types import ConfigValueError
+    from barnabas.pipeline.runner.flow_host import FlowEndedError, flow_plan, host_flows
+    from barnabas.pipeline.spark.session import SparkUnavailableError
+
+    def failed(name: str, failure: JobFailure, delay_s: float) -> None:
+        complain(f"{name} failed and starts again in {delay_s:g} s: {failure.message}")
+
+    def started() -> None:
+        click.echo("the connectors run; interrupt the command to stop them")
+
+    signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        plans = [
+            flow_plan(config, config["target.cluster.bootstrap.servers"]) for config in configs
+        ]
+        host_flows(plans, spark, started, failed)
+    except KeyboardInterrupt:
+        click.echo("the connectors stopped")
+        return 0
+    except (ConfigValueError, ConnectRestError, SparkUnavailableError) as error:
+        raise CliError(str(error), _UNUSABLE) from None
+    except FlowEndedError as error:
+        raise CliError(f"the connectors ended: {error}") from None
     return 0
 
 

@@ -8,7 +8,7 @@ import pytest
 from barnabas.client.admin_calls import create_topic
 from barnabas.pipeline.delivery.driver.group_offsets import GroupEntry, GroupOffsets
 from barnabas.pipeline.mirror.mirrormaker.internal_records import OffsetSync
-from barnabas.pipeline.mirror.mirrormaker.internal_topics import InternalTopic
+from barnabas.pipeline.mirror.mirrormaker.maker_topics import InternalTopic
 from barnabas.pipeline.mirror.mirrormaker.replication_policies import ReplicationPolicy
 from barnabas.testing import Node
 from tests.pipeline.mirror.node_flows import TOPIC, Flow, numbers, with_flow, write

@@ -180,7 +180,7 @@ class SyncTopic:
 
 @attrs.frozen
 class PositionsTopic:
-    """Where a flow finds, and leaves, the positions of MirrorMaker 2."""
+    """A topic in which a flow finds, and leaves, positions of MirrorMaker 2."""
 
     name: str
     cluster: str

@@ -28,7 +28,7 @@ from barnabas.pipeline.mirror.flow_starts import (
 from barnabas.pipeline.mirror.flow_values import NO_EPOCH, CopyFigures, FlowPlan, Partition
 from barnabas.pipeline.mirror.group_sync import GroupSync
 from barnabas.pipeline.mirror.lag_sizes import LagSizes
-from barnabas.pipeline.mirror.mirrormaker.internal_topics import InternalTopic, OffsetSyncs
+from barnabas.pipeline.mirror.mirrormaker.maker_topics import InternalTopic, OffsetSyncs
 from barnabas.pipeline.mirror.mirrormaker.source_positions import SourcePositions
 from barnabas.pipeline.mirror.source_fetches import SourceFetches, first_offset
 from barnabas.pipeline.mirror.topic_acls import AclsNotCopiedError, add_acls, missing_acls

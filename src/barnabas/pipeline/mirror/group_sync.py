@@ -19,7 +19,7 @@ from barnabas.pipeline.mirror import cluster_queries
 from barnabas.pipeline.mirror.flow_connector import FlowSettings
 from barnabas.pipeline.mirror.flow_values import Partition
 from barnabas.pipeline.mirror.group_following import is_followed, offsets_to_write
-from barnabas.pipeline.mirror.mirrormaker.internal_topics import OffsetSyncs
+from barnabas.pipeline.mirror.mirrormaker.maker_topics import OffsetSyncs
 from barnabas.protocol.errors import ErrorCode, KafkaError
 
 logger = logging.getLogger(__name__)

@@ -1,11 +1,11 @@
-"""One flow without a runner: Spark and the job in this process, until it is interrupted.
+"""Flows without a runner: Spark and the jobs in this process, until they are interrupted.
 
 Nothing is stored but what the flow keeps at the target, so a flow that is started again with the
 same name resumes there.
 """
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
@@ -56,6 +56,80 @@ def host_flow(
             _run(engine, plan, on_progress, on_failure)
         finally:
             engine.stop()
+
+
+def host_flows(
+    plans: Sequence[JobPlan],
+    spark: Mapping[str, str],
+    on_start: Callable[[], None],
+    on_failure: Callable[[str, JobFailure, float], None],
+) -> None:
+    """Run several flows in one Spark session, until they are interrupted; see `host_flow`."""
+    with TemporaryDirectory(prefix="barnabas-mirror-") as directory:
+        engine = Engine(_session(Path(directory), spark))
+        engine.start()
+        hosted = [_HostedFlow(engine, plan, on_failure) for plan in plans]
+        try:
+            for each in hosted:
+                each.look()
+            on_start()
+            while True:
+                if not engine.is_alive():
+                    raise FlowEndedError("Spark's driver ended; start the flows again")
+                time.sleep(_LOOK_EVERY_S)
+                for each in hosted:
+                    each.look()
+        finally:
+            for each in hosted:
+                each.stop()
+            engine.stop()
+
+
+class _HostedFlow:
+    """One of several flows: it starts again after failures that may pass."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        plan: JobPlan,
+        on_failure: Callable[[str, JobFailure, float], None],
+    ) -> None:
+        self._engine = engine
+        self._plan = plan
+        self._on_failure = on_failure
+        self._job: RunningJob | None = None
+        self._failures = 0
+        self._start_at_s = self._began_s = time.monotonic()
+
+    def look(self) -> None:
+        """Start the job when it is time. Raises FlowEndedError when it cannot run."""
+        if self._job is not None and self._job.is_running():
+            return
+        if self._job is not None:
+            failure, self._job = self._job.failure(), None
+            self._failed(failure or JobFailure("the job ended by itself", is_permanent=False))
+        if time.monotonic() < self._start_at_s:
+            return
+        self._began_s = time.monotonic()
+        try:
+            self._job = self._engine.start_job(self._plan)
+        except JobStartError as error:
+            self._failed(error.failure)
+
+    def stop(self) -> None:
+        """Stop the job."""
+        if self._job is not None:
+            self._job.stop(_STOP_S)
+
+    def _failed(self, failure: JobFailure) -> None:
+        if time.monotonic() - self._began_s > _RESTARTS.healthy_s:
+            self._failures = 0
+        self._failures += 1
+        delay_s = _RESTARTS.delay_s(self._failures)
+        if failure.is_permanent or delay_s is None:
+            raise FlowEndedError(f"{self._plan.name}: {failure.message}")
+        self._on_failure(self._plan.name, failure, delay_s)
+        self._start_at_s = time.monotonic() + delay_s
 
 
 def _session(directory: Path, spark: Mapping[str, str]) -> SessionSettings:

@@ -15,8 +15,8 @@ from barnabas.pipeline.mirror import cluster_queries
 from barnabas.pipeline.mirror.flow_values import Partition
 from barnabas.pipeline.mirror.group_following import is_followed
 from barnabas.pipeline.mirror.mirrormaker.checkpoint_book import CheckpointBook
-from barnabas.pipeline.mirror.mirrormaker.internal_topics import InternalTopic, OffsetSyncs
 from barnabas.pipeline.mirror.mirrormaker.maker_settings import CheckpointSettings
+from barnabas.pipeline.mirror.mirrormaker.maker_topics import InternalTopic, OffsetSyncs
 from barnabas.pipeline.mirror.mirrormaker.timed_job import TimedJob
 
 logger = logging.getLogger(__name__)

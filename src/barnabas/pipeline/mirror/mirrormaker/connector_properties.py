@@ -7,7 +7,11 @@ The properties of TLS and SASL, which Java's definitions repeat, are those of cl
 from typing import Any, Final
 
 from barnabas.pipeline.definitions.config_def import NO_DEFAULT, ConfigDef, ConfigKey, Importance
-from barnabas.pipeline.definitions.config_types import ConfigType
+from barnabas.pipeline.definitions.config_types import (
+    ConfigType,
+    ConfigValueError,
+    ParsedValue,
+)
 from barnabas.pipeline.definitions.config_validators import OneOf
 from barnabas.pipeline.mirror.flow_connector import CONFIGS_EXCLUDED
 from barnabas.pipeline.mirror.mirrormaker.replication_policies import DEFAULT_POLICY
@@ -25,8 +29,32 @@ TOPICS_EXCLUDED: Final = (r"mm2.*\.internal", r".*\.replica", "__.*")
 GROUPS_EXCLUDED: Final = ("console-consumer-.*", "connect-.*", "__.*")
 
 _HIGH, _MEDIUM, _LOW = Importance.HIGH, Importance.MEDIUM, Importance.LOW
-_PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+_PROTOCOLS: Final = ("SASL_SSL", "PLAINTEXT", "SSL", "SASL_PLAINTEXT")
+"""In the order in which Java's message has them."""
 _UNUSED: Final = "It has no effect in barnabas."
+_FOLLOWS: Final = "topics are looked at every 5 seconds, ACLs every minute"
+_GROUPS: Final = "groups are looked at for each checkpoint"
+_CLIENT: Final = "clients of barnabas have timeouts of requests"
+_METRICS: Final = "the runner has metrics of Prometheus"
+WITHOUT_EFFECT: Final = {
+    "admin.timeout.ms": _CLIENT,
+    "consumer.poll.timeout.ms": _CLIENT,
+    "metric.reporters": _METRICS,
+    "metric.names.formats": _METRICS,
+    "config.providers": "the runner has providers; see pipelines.md",
+    "refresh.topics.interval.seconds": _FOLLOWS,
+    "sync.topic.configs.interval.seconds": _FOLLOWS,
+    "sync.topic.acls.interval.seconds": _FOLLOWS,
+    "refresh.groups.interval.seconds": _GROUPS,
+}
+"""Properties that the connectors accept and do not use, each with the reason."""
+
+
+def _protocol(name: str, value: ParsedValue) -> None:
+    if not isinstance(value, str) or value.upper() not in _PROTOCOLS:
+        shown = ", ".join(_PROTOCOLS)
+        reason = f"String must be one of (case insensitive): {shown}"
+        raise ConfigValueError.of(name, value, reason)
 
 
 def _key(
@@ -97,7 +125,7 @@ _COMMON: Final = (
         "PLAINTEXT",
         _MEDIUM,
         "The protocol of clients of both clusters.",
-        validator=OneOf(_PROTOCOLS, ignores_case=True),
+        validator=_protocol,
     ),
     _key("config.providers", ConfigType.LIST, [], _UNUSED),
 )
@@ -130,7 +158,7 @@ SOURCE_DEFINITION: Final = ConfigDef(
         _key(
             "config.properties.exclude",
             ConfigType.LIST,
-            list(CONFIGS_EXCLUDED),
+            [each.replace("\\", "") for each in CONFIGS_EXCLUDED],
             "Regular expressions of topic properties that are not copied.",
             _HIGH,
         ),

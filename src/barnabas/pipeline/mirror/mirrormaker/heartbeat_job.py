@@ -5,8 +5,8 @@ import time
 from barnabas.pipeline.delivery.driver.spark_library import SparkSession
 from barnabas.pipeline.delivery.plan.job_plan import JobPlan
 from barnabas.pipeline.mirror.mirrormaker.internal_records import Heartbeat
-from barnabas.pipeline.mirror.mirrormaker.internal_topics import InternalTopic
 from barnabas.pipeline.mirror.mirrormaker.maker_settings import HeartbeatSettings
+from barnabas.pipeline.mirror.mirrormaker.maker_topics import InternalTopic
 from barnabas.pipeline.mirror.mirrormaker.replication_policies import HEARTBEATS
 from barnabas.pipeline.mirror.mirrormaker.timed_job import TimedJob
 
