@@ -182,7 +182,7 @@ def _host_all(configs: Sequence[Mapping[str, str]], spark: Mapping[str, str]) ->
         click.echo("the connectors stopped")
         return 0
     except (ConfigValueError, ConnectRestError, SparkUnavailableError) as error:
-        raise CliError(str(error), _UNUSABLE) from None
+        raise CliError(str(error), UNUSABLE) from None
     except FlowEndedError as error:
         raise CliError(f"the connectors ended: {error}") from None
     return 0
