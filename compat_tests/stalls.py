@@ -76,10 +76,14 @@ def main() -> int:
         target=lambda: pauses.update(stall(mark, ended, random.Random(arguments.seed)))
     )
     with subprocess.Popen(arguments.command, env=environment) as process:
+        # Without this, SIGTERM would leave the command behind, and processes stopped.
+        signal.signal(signal.SIGTERM, lambda *_: process.terminate())
         thread.start()
-        status = process.wait()
-        ended.set()
-        thread.join()
+        try:
+            status = process.wait()
+        finally:
+            ended.set()
+            thread.join()
     made = ", ".join(f"{count} of {pause_s} s" for pause_s, count in sorted(pauses.items()))
     print(f"stalls with seed {arguments.seed}: {made or 'none'}")
     return status
