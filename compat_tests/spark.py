@@ -1,12 +1,18 @@
 """The environment of PySpark: a JDK, and a separate cache for the connector's jars."""
 
+import contextlib
 import importlib.util
 import os
 import shutil
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 GROWTH = "BARNABAS_GROWTH"
 long = pytest.mark.skipif(GROWTH not in os.environ, reason="a long test: make compat-growth")
@@ -27,6 +33,8 @@ needed = pytest.mark.skipif(missing() is not None, reason=missing() or "")
 """Skips a test, or the tests of a module, where Spark cannot run."""
 
 
+JVM_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""Options of a JVM that ends before the second compiler and the parallel collector pay off."""
 FIRST_COMPILER_ONLY = {"SPARK_SUBMIT_OPTS": "-XX:TieredStopAtLevel=1"}
 """Environment of a program whose JVM ends before the second compiler has paid for itself."""
 
@@ -41,7 +49,32 @@ def environment() -> dict[str, str]:
     home.mkdir(parents=True, exist_ok=True)
     return {
         **os.environ,
-        "SPARK_SUBMIT_OPTS": f"-Duser.home={home}",
+        "SPARK_SUBMIT_OPTS": f"-Duser.home={home} {JVM_OPTIONS}",
         "SPARK_LOCAL_IP": "127.0.0.1",
         "PYSPARK_PYTHON": sys.executable,
     }
+
+
+@contextlib.contextmanager
+def session(properties: dict[str, str]) -> "Iterator[SparkSession]":
+    """Run a session with Spark's own defaults, in a JVM of its own that ends with the session.
+
+    `SparkSession.stop` leaves the JVM, which the next session of the process would run in: with the
+    options and the class path of this one.
+    """
+    from pyspark.sql import SparkSession
+
+    from barnabas.pipeline.delivery.driver.spark_internals import DriverJvm
+
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in environment().items():
+            patch.setenv(name, value)
+        if (other := SparkSession.getActiveSession()) is not None:
+            DriverJvm(other).stop()
+        found = SparkSession.builder.config(map=properties).getOrCreate()
+        jvm = DriverJvm(found)
+        try:
+            found.sparkContext.setLogLevel("ERROR")
+            yield found
+        finally:
+            jvm.stop()

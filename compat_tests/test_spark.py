@@ -29,20 +29,15 @@ EVENT_SCHEMA = "time LONG, visitor STRING, path STRING, status INT, size LONG"
 
 @pytest.fixture(scope="module")
 def spark() -> "Iterator[SparkSession]":
-    os.environ.update(setup.environment())
-    from pyspark.sql import SparkSession
-
-    session = (
-        SparkSession.builder.master("local[2]")
-        .config("spark.jars.packages", setup.CONNECTOR)
-        .config("spark.ui.enabled", "false")
-        .config("spark.sql.shuffle.partitions", "2")
-        .config("spark.driver.memory", "1g")
-        .getOrCreate()
-    )
-    session.sparkContext.setLogLevel("ERROR")
-    yield session
-    session.stop()
+    properties = {
+        "spark.master": "local[2]",
+        "spark.jars.packages": setup.CONNECTOR,
+        "spark.ui.enabled": "false",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.driver.memory": "1g",
+    }
+    with setup.session(properties) as session:
+        yield session
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,6 @@ manager does there: it has the provider obtain a token, and sends it to the driv
 executors, which are separate processes.
 """
 
-import os
 from collections.abc import Iterator
 from time import sleep
 from typing import TYPE_CHECKING, Any
@@ -109,30 +108,25 @@ def secured(request: pytest.FixtureRequest) -> Iterator[Secured]:
 
 @pytest.fixture(scope="module")
 def spark(secured: Secured) -> "Iterator[SparkSession]":
-    os.environ.update(setup.environment())
-    from pyspark.sql import SparkSession
-
     plain_login = SCRAM.replace("scram.ScramLoginModule", "plain.PlainLoginModule")
     cluster = "spark.kafka.clusters.main"
-    session = (
-        SparkSession.builder.master("local-cluster[1,1,1024]")
-        .config("spark.jars.packages", setup.CONNECTOR)
-        .config("spark.ui.enabled", "false")
-        .config("spark.executor.memory", "512m")
-        .config("spark.sql.shuffle.partitions", "1")
-        .config(f"{cluster}.auth.bootstrap.servers", secured.sasl)
-        .config(f"{cluster}.security.protocol", "SASL_PLAINTEXT")
-        .config(f"{cluster}.sasl.token.mechanism", MECHANISM)
-        .config(f"{cluster}.kafka.sasl.mechanism", "PLAIN")
-        .config(
-            f"{cluster}.kafka.sasl.jaas.config",
-            f'{plain_login} username="{USER}" password="{PASSWORD}";',
-        )
-        .getOrCreate()
-    )
-    session.sparkContext.setLogLevel("ERROR")
-    yield session
-    session.stop()
+    properties = {
+        "spark.master": "local-cluster[1,1,1024]",
+        "spark.jars.packages": setup.CONNECTOR,
+        "spark.ui.enabled": "false",
+        "spark.executor.memory": "512m",
+        "spark.executor.extraJavaOptions": setup.JVM_OPTIONS,
+        "spark.sql.shuffle.partitions": "1",
+        f"{cluster}.auth.bootstrap.servers": secured.sasl,
+        f"{cluster}.security.protocol": "SASL_PLAINTEXT",
+        f"{cluster}.sasl.token.mechanism": MECHANISM,
+        f"{cluster}.kafka.sasl.mechanism": "PLAIN",
+        f"{cluster}.kafka.sasl.jaas.config": (
+            f'{plain_login} username="{USER}" password="{PASSWORD}";'
+        ),
+    }
+    with setup.session(properties) as session:
+        yield session
 
 
 def give_token(spark: "SparkSession") -> None:

@@ -17,6 +17,8 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from compat_tests.spark import FIRST_COMPILER_ONLY
+
 PARTITIONS = 4
 KEYS = 50
 WAIT_S = 240.0
@@ -90,7 +92,11 @@ class DriverProcess:
     def start(self) -> None:
         self._seen = self.log.stat().st_size if self.log.exists() else 0
         command = [sys.executable, "-m", self._module]
-        environment = {**os.environ, "BARNABAS_POINTS": str(self.points)}
+        environment = {
+            **os.environ,
+            **FIRST_COMPILER_ONLY,
+            "BARNABAS_POINTS": str(self.points),
+        }
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
                 [*command, str(self._settings_file)],

@@ -37,7 +37,6 @@ def main() -> None:
     session = (
         SparkSession.builder.master("local[2]")
         .config("spark.ui.enabled", "false")
-        .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
         .config("spark.python.daemon.module", settings["daemon"])
         .getOrCreate()
     )

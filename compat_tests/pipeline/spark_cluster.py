@@ -15,6 +15,7 @@ from pathlib import Path
 import pyspark
 
 from barnabas.testing.free_ports import free_ports
+from compat_tests.spark import JVM_OPTIONS
 
 HOME = Path(pyspark.__file__).parent
 WORKERS = 2
@@ -110,5 +111,6 @@ def environment(spark: Path, address: str, folder: Path) -> dict[str, str]:
         "SPARK_LOCAL_IP": address,
         "SPARK_LOCAL_DIRS": str(folder / "local"),
         "SPARK_DAEMON_MEMORY": "256m",
+        "SPARK_DAEMON_JAVA_OPTS": JVM_OPTIONS,
         "LANG": "C.UTF-8",
     }

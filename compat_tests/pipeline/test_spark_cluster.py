@@ -25,6 +25,7 @@ pytestmark = [
 ]
 
 EXECUTORS = {
+    "spark.executor.extraJavaOptions": setup.JVM_OPTIONS,
     "spark.executor.cores": "1",
     "spark.executor.memory": "512m",
     "spark.cores.max": "2",
