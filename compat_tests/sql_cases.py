@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from barnabas.pipeline.sql.failures import SqlError
 from barnabas.pipeline.sql.scripts import parse_script
+from barnabas.pipeline.sql.sql_failures import SqlError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

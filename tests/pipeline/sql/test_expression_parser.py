@@ -5,7 +5,7 @@ from sqlglot import expressions as exp
 
 from barnabas.pipeline.sql.expression_parser import TypeName
 from barnabas.pipeline.sql.scripts import parse_script
-from barnabas.pipeline.sql.statements import Select, SqlType
+from barnabas.pipeline.sql.statement_values import Select, SqlType
 
 
 def expression(text: str) -> exp.Expr:

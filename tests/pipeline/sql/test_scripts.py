@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from barnabas.pipeline.sql.failures import SqlError
 from barnabas.pipeline.sql.scripts import MAXIMUM_BYTES, parse_script, statement_texts
-from barnabas.pipeline.sql.statements import DropType, SetProperty
+from barnabas.pipeline.sql.sql_failures import SqlError
+from barnabas.pipeline.sql.statement_values import DropType, SetProperty
 
 
 def failure(script: str, variables: dict[str, str] | None = None) -> str:
@@ -33,7 +33,7 @@ def test_places_are_those_in_the_script() -> None:
     assert failure("DROP TYPE a; DROP\nTIPE b").startswith("line 2:1: ")
 
 
-def test_variables_are_replaced_where_they_stand() -> None:
+def test_variables_are_replaced_in_the_text() -> None:
     known = {"A": "one"}
     script = "DEFINE b = '${a}_2'; SET '${b}' = '${A}'; DROP TYPE ${b}; UNDEFINE b;"
     statements = list(parse_script(script, known))
@@ -89,7 +89,7 @@ def test_any_words_are_parsed_or_refused(words: list[str]) -> None:
 
 
 @given(some.lists(some.from_regex(r"[a-z '`\n-]{0,10}", fullmatch=True), max_size=5))
-def test_texts_stand_where_they_say(pieces: list[str]) -> None:
+def test_text_is_at_its_line_and_column(pieces: list[str]) -> None:
     script = ";".join(pieces)
     lines = script.split("\n")
     for each in statement_texts(script):

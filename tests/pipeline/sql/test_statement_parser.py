@@ -3,9 +3,9 @@
 import pytest
 from sqlglot import expressions as exp
 
-from barnabas.pipeline.sql import statements as st
-from barnabas.pipeline.sql.failures import SqlError
+from barnabas.pipeline.sql import statement_values as st
 from barnabas.pipeline.sql.scripts import parse_script
+from barnabas.pipeline.sql.sql_failures import SqlError
 
 
 def parsed(text: str) -> st.Statement:

@@ -11,9 +11,9 @@ processing, which are `streams`'. Nothing that starts without SQL imports this p
     statement_parser    statements
     query_parser        SELECT, joins, windows
     expression_parser   expressions, types, names
-    tokens              words and signs of the dialect
-    statements          the values that the parser returns
-    failures            `SqlError`, with line and column
+    sql_tokens          words and signs of the dialect
+    statement_values    the values that the parser returns
+    sql_failures        `SqlError`, with line and column
 
 A module imports only those below it in this list.
 """

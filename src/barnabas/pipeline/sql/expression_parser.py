@@ -14,9 +14,9 @@ from sqlglot.expressions.core import Expression
 from sqlglot.parser import Parser
 from sqlglot.tokenizer_core import TokenType
 
-from barnabas.pipeline.sql.failures import SqlError, position
-from barnabas.pipeline.sql.statements import SqlType
-from barnabas.pipeline.sql.tokens import RESERVED, is_word, name_of
+from barnabas.pipeline.sql.sql_failures import SqlError, position
+from barnabas.pipeline.sql.sql_tokens import RESERVED, is_word, name_of
+from barnabas.pipeline.sql.statement_values import SqlType
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -66,7 +66,7 @@ class ExpressionParser(Parser):
                 raise self.failure(f"Expected {text} {self.found()}")
 
     def found(self) -> str:
-        """Return what stands at the current token, for a message."""
+        """Return the text of the current token, for a message."""
         return f"but found {self._curr.text!r}" if self._curr else "at the end of the statement"
 
     def name(self, what: str) -> str:

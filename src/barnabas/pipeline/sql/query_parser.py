@@ -5,8 +5,9 @@ from typing import Literal
 from sqlglot import expressions as exp
 
 from barnabas.pipeline.sql.expression_parser import ExpressionParser
-from barnabas.pipeline.sql.failures import nearest
-from barnabas.pipeline.sql.statements import (
+from barnabas.pipeline.sql.sql_failures import nearest
+from barnabas.pipeline.sql.sql_tokens import RESERVED, is_word, name_of
+from barnabas.pipeline.sql.statement_values import (
     Duration,
     Join,
     Relation,
@@ -15,11 +16,10 @@ from barnabas.pipeline.sql.statements import (
     Window,
     Within,
 )
-from barnabas.pipeline.sql.tokens import RESERVED, is_word, name_of
 
 _UNITS = {"MILLISECOND": 1, "SECOND": 1000, "MINUTE": 60_000, "HOUR": 3_600_000, "DAY": 86_400_000}
 _WINDOWS = ("TUMBLING", "HOPPING", "SESSION")
-# Words that begin the clause after a source, so they are no alias.
+# A word that begins the clause after a source is not an alias.
 _CLAUSES = RESERVED | {"PARTITION"}
 
 

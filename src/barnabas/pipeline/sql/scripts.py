@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 from sqlglot.errors import TokenError
 from sqlglot.tokenizer_core import TokenType
 
-from barnabas.pipeline.sql.failures import SqlError, nearest, position
+from barnabas.pipeline.sql.sql_failures import SqlError, nearest, position
+from barnabas.pipeline.sql.sql_tokens import Ksql
 from barnabas.pipeline.sql.statement_parser import StatementParser
-from barnabas.pipeline.sql.statements import DefineVariable, Statement
-from barnabas.pipeline.sql.tokens import Ksql
+from barnabas.pipeline.sql.statement_values import DefineVariable, Statement
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

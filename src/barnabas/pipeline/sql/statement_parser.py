@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Literal
 
 from sqlglot.tokenizer_core import TokenType
 
-from barnabas.pipeline.sql import statements as st
-from barnabas.pipeline.sql.failures import nearest
+from barnabas.pipeline.sql import statement_values as st
 from barnabas.pipeline.sql.query_parser import QueryParser
+from barnabas.pipeline.sql.sql_failures import nearest
 
 if TYPE_CHECKING:
     from collections.abc import Callable
