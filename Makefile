@@ -31,6 +31,7 @@
 #   make soak     kills of a node under load (CYCLES=200, or SECONDS=n), power loss at every file
 #                 operation, and simulated coordinators (SEEDS=10000)
 #   make connect-oracle   100,000 records through our transformations and Java's
+#   make sql-cases   statements of ksqlDB's query translation tests, parsed (ARGS="--cases DIR")
 #   make streams-parity   topologies of Kafka Streams beside ours (EXAMPLES=2000 SEED=n)
 #   make soak-jdbc   kills of a JDBC sink (ARGS="--cycles 20 --database mariadb")
 #   make soak-lake        kills of a job that writes files at its commits (ARGS="--kills 20")
@@ -90,7 +91,7 @@ COMPAT_WORKERS ?= 4
   compat-suites compat-franz compat-franz-secured bench \
   bench-pipeline bench-security bench-state bench-scale docs fuzz soak sim \
   sim-mistakes sim-coverage \
-  registry-soak bench-registry connect-oracle streams-parity ladder ladder-short ladder-secured ladder-partitions bench-nodes \
+  registry-soak bench-registry connect-oracle sql-cases streams-parity ladder ladder-short ladder-secured ladder-partitions bench-nodes \
   ladder-mistakes soak-cluster soak-jdbc soak-lake soak-mirror compat-mirror-maker compat-delta compat-iceberg compat-growth \
   soak-pipelines clean
 
@@ -236,6 +237,9 @@ sim: $(DEV)
 connect-oracle: $(DEV) $(JARS)
 	BARNABAS_CONNECT_CASES=4000 $(BIN)/python -m pytest \
 	  compat_tests/pipeline/test_connect_oracle.py -n $(WORKERS) --timeout 3600
+
+sql-cases: $(DEV)
+	$(PY) -m compat_tests.sql_cases $(ARGS)
 
 streams-parity: $(DEV) $(JARS)
 	BARNABAS_STREAMS_EXAMPLES=$(or $(EXAMPLES),2000) BARNABAS_STREAMS_SEED=$(or $(SEED),1) \

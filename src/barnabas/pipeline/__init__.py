@@ -13,6 +13,7 @@ run without Spark. docs/architecture.md has a picture, and the reasons.
     runner       the process of a runner: store, jobs, REST and engine, wired together
     rest         Connect's REST API
     java         Java's connectors on a worker of Apache Kafka's Connect
+    sql          statements of SQL: the parser (no job is made of them yet)
     jobs         the supervisor (sans-I/O), the store in Connect's three topics, the active runner
     streams      operators of stream processing, as kernels and as DataFrames
     sink         the format `barnabas` for Spark programs of users

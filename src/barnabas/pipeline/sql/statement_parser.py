@@ -1,0 +1,241 @@
+"""Statements: which words begin which, and what follows them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+from sqlglot.tokenizer_core import TokenType
+
+from barnabas.pipeline.sql import statement_values as st
+from barnabas.pipeline.sql.query_parser import QueryParser
+from barnabas.pipeline.sql.sql_failures import nearest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from sqlglot import expressions as exp
+    from sqlglot.tokenizer_core import Token
+
+_SUBJECTS = (
+    "STREAMS",
+    "TABLES",
+    "TOPICS",
+    "QUERIES",
+    "FUNCTIONS",
+    "PROPERTIES",
+    "TYPES",
+    "VARIABLES",
+)
+
+
+class StatementParser(QueryParser):
+    """Reads one statement."""
+
+    def parse_one(self, tokens: list[Token], text: str) -> st.Statement:
+        """Parse the tokens of one statement, all of them."""
+        self.reset()
+        self.sql = text
+        self._chunks = [tokens]
+        self._advance_chunk()
+        found = self.statement()
+        if self._curr:
+            raise self.failure(f"Expected the end of the statement {self.found()}")
+        return found
+
+    def statement(self) -> st.Statement:
+        """Read the statement that begins here."""
+        if self._curr.text.upper() == "SELECT":
+            return self.query()
+        begins: dict[str, Callable[[], st.Statement]] = {
+            "CREATE": self._create,
+            "INSERT": self._insert,
+            "DROP": self._drop,
+            "ALTER": self._alter,
+            "PAUSE": lambda: self._control("PAUSE"),
+            "RESUME": lambda: self._control("RESUME"),
+            "TERMINATE": lambda: self._control("TERMINATE"),
+            "SHOW": self._show,
+            "LIST": self._show,
+            "DESCRIBE": self._describe,
+            "EXPLAIN": self._explain,
+            "PRINT": self._print,
+            **self._settings(),
+        }
+        for word, read in begins.items():
+            if self.word(word):
+                return read()
+        hint = nearest(self._curr.text, ["SELECT", *begins])
+        raise self.failure(f"Expected a statement {self.found()}{hint}")
+
+    def _settings(self) -> dict[str, Callable[[], st.Statement]]:
+        return {
+            "SET": self._set,
+            "UNSET": lambda: st.SetProperty(self.string("a property"), None),
+            "DEFINE": self._define,
+            "UNDEFINE": lambda: st.DefineVariable(self.name("a variable"), None),
+            "RUN": self._run_script,
+        }
+
+    def _create(self) -> st.Statement:
+        replace = self.word("OR", "REPLACE")
+        read_only = self.word("SOURCE")
+        if self.word("TYPE"):
+            absent = self.word("IF", "NOT", "EXISTS")
+            name = self.name("a type's name")
+            self.expect("AS")
+            return st.CreateType(name, self.type_here(), absent)
+        kind = self._kind()
+        absent = self.word("IF", "NOT", "EXISTS")
+        name = self.name("a name")
+        columns = self._columns()
+        properties = self._properties() if self.word("WITH") else {}
+        query = None
+        if not columns and not read_only and self.word("AS"):
+            query = self.query()
+        return st.CreateSource(kind, name, columns, properties, query, replace, absent, read_only)
+
+    def _kind(self) -> st.SourceKind:
+        if self.word("STREAM"):
+            return "STREAM"
+        if self.word("TABLE"):
+            return "TABLE"
+        hint = nearest(self._curr.text, ("STREAM", "TABLE", "TYPE"))
+        raise self.failure(f"Expected STREAM or TABLE {self.found()}{hint}")
+
+    def _columns(self) -> tuple[st.Column, ...]:
+        if not self.word("("):
+            return ()
+        columns = self.several(self._column)
+        self.expect(")")
+        return columns
+
+    def _column(self) -> st.Column:
+        name, kind = self.name("a column"), self.type_here()
+        if self.word("PRIMARY", "KEY"):
+            return st.Column(name, kind, "PRIMARY KEY")
+        if self.word("KEY"):
+            return st.Column(name, kind, "KEY")
+        if self.word("HEADERS"):
+            return st.Column(name, kind, "HEADERS")
+        if self.word("HEADER", "("):
+            header = self.string("a header's name")
+            self.expect(")")
+            return st.Column(name, kind, "HEADERS", header)
+        return st.Column(name, kind)
+
+    def _properties(self) -> st.Properties:
+        self.expect("(")
+        pairs = self.several(self._property)
+        self.expect(")")
+        return dict(pairs)
+
+    def _property(self) -> tuple[str, str | int | float | bool | None]:
+        if self._curr.token_type is TokenType.STRING:
+            name = self.string("a property").upper()
+        else:
+            name = self.name("a property").upper()
+        self.expect("=")
+        return name, self._literal(name)
+
+    def _literal(self, name: str) -> str | int | float | bool | None:
+        words = {"TRUE": True, "FALSE": False, "NULL": None}
+        for word, value in words.items():
+            if self.word(word):
+                return value
+        if self._match(TokenType.STRING):
+            return self._prev.text
+        sign = -1 if self.word("-") else 1
+        if not self._match(TokenType.NUMBER):
+            raise self.failure(f"Expected a string, number or boolean for {name} {self.found()}")
+        text = self._prev.text
+        return sign * (int(text) if text.isdecimal() else float(text))
+
+    def _insert(self) -> st.Statement:
+        self.expect("INTO")
+        target = self.name("a stream or table")
+        properties = self._properties() if self.word("WITH") else {}
+        columns: tuple[str, ...] = ()
+        if not properties and self.word("("):
+            columns = self.several(lambda: self.name("a column"))
+            self.expect(")")
+        if not properties and self.word("VALUES"):
+            return st.InsertValues(target, columns, self._values())
+        if columns:
+            raise self.failure(f"Expected VALUES {self.found()}")
+        return st.InsertSelect(target, self.query(), properties)
+
+    def _values(self) -> tuple[exp.Expr, ...]:
+        self.expect("(")
+        if self.word(")"):
+            return ()
+        values = self.several(self.expression_here)
+        self.expect(")")
+        return values
+
+    def _drop(self) -> st.Statement:
+        if self.word("TYPE"):
+            present = self.word("IF", "EXISTS")
+            return st.DropType(self.name("a type"), present)
+        kind = self._kind()
+        present = self.word("IF", "EXISTS")
+        return st.DropSource(kind, self.name("a name"), present, self.word("DELETE", "TOPIC"))
+
+    def _alter(self) -> st.Statement:
+        kind, name = self._kind(), self.name("a name")
+        return st.AddColumns(kind, name, self.several(self._added_column))
+
+    def _added_column(self) -> st.Column:
+        self.expect("ADD")
+        self.word("COLUMN")
+        return st.Column(self.name("a column"), self.type_here())
+
+    def _control(self, action: Literal["PAUSE", "RESUME", "TERMINATE"]) -> st.Statement:
+        return st.QueryControl(action, None if self.word("ALL") else self.name("a query"))
+
+    def _show(self) -> st.Statement:
+        everything = self.word("ALL")
+        for subject in _SUBJECTS if not everything else ("TOPICS",):
+            if self.word(subject):
+                return st.Show(subject, self.word("EXTENDED"), everything)
+        hint = nearest(self._curr.text, _SUBJECTS)
+        raise self.failure(f"Expected one of {', '.join(_SUBJECTS)} {self.found()}{hint}")
+
+    def _describe(self) -> st.Statement:
+        subjects: tuple[Literal["STREAMS", "TABLES"], ...] = ("STREAMS", "TABLES")
+        for subject in subjects:
+            if self.word(subject):
+                return st.Describe(subject, None, self.word("EXTENDED"))
+        if self.word("FUNCTION"):
+            return st.Describe("FUNCTION", self.name("a function"))
+        return st.Describe("SOURCE", self.name("a stream or table"), self.word("EXTENDED"))
+
+    def _explain(self) -> st.Statement:
+        if self._next:
+            return st.Explain(None, self.statement())
+        return st.Explain(self.name("a query"), None)
+
+    def _print(self) -> st.Statement:
+        quoted = self._curr.token_type is TokenType.STRING
+        topic = self._curr.text if not quoted else self.string("a topic")
+        if not quoted:
+            self.name("a topic")
+        beginning = self.word("FROM", "BEGINNING")
+        sampled = self.word("INTERVAL") or self.word("SAMPLE")
+        interval = self.whole_number("INTERVAL") if sampled else None
+        return st.PrintTopic(
+            topic, beginning, interval, self.whole_number("LIMIT") if self.word("LIMIT") else None
+        )
+
+    def _set(self) -> st.Statement:
+        name = self.string("a property")
+        self.expect("=")
+        return st.SetProperty(name, self.string("a value"))
+
+    def _define(self) -> st.Statement:
+        name = self.name("a variable")
+        self.expect("=")
+        return st.DefineVariable(name, self.string("a value"))
+
+    def _run_script(self) -> st.Statement:
+        self.expect("SCRIPT")
+        return st.RunScript(self.string("a file's path"))
