@@ -239,7 +239,7 @@ connect-oracle: $(DEV) $(JARS)
 	  compat_tests/pipeline/test_connect_oracle.py -n $(WORKERS) --timeout 3600
 
 sql-cases: $(DEV)
-	$(PY) -m compat_tests.sql_cases $(ARGS)
+	$(BIN)/python -m compat_tests.sql_cases $(ARGS)
 
 streams-parity: $(DEV) $(JARS)
 	BARNABAS_STREAMS_EXAMPLES=$(or $(EXAMPLES),2000) BARNABAS_STREAMS_SEED=$(or $(SEED),1) \
