@@ -57,7 +57,7 @@ def environment() -> dict[str, str]:
 
 @contextlib.contextmanager
 def session(properties: dict[str, str]) -> "Iterator[SparkSession]":
-    """Run a session with Spark's own defaults, in a JVM of its own that ends with the session.
+    """Run a session with Spark's own defaults, in a separate JVM that ends with the session.
 
     `SparkSession.stop` leaves the JVM, which the next session of the process would run in: with the
     options and the class path of this one.
