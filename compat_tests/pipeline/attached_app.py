@@ -26,7 +26,6 @@ def main(
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.executor.memory", "512m")
-        .config("spark.executor.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
         .config("spark.executor.cores", "1")
         .config("spark.cores.max", "2")
         .config("spark.ui.enabled", "false")
