@@ -12,6 +12,8 @@
 #                 tools, on three nodes (SECONDS=60 ARGS="--server barnabas kafka --suites java");
 #                 make compat-franz: those of franz-go alone; make compat-franz-secured: kgo's with
 #                 SCRAM over TLS
+#   make compat-sarama   sarama's functional tests on five nodes behind toxiproxy, which cuts connections
+#                 (as root; ARGS="--server barnabas kafka")
 #   make compat-rust   build Rust's client of schema registries, and run its test (2 minutes)
 #   make bench    measurements, compared with Apache Kafka when Java and Maven are installed
 #   make sim      seeds of the simulated cluster (SECONDS=60), or one seed with its log (SEED=n)
@@ -61,6 +63,7 @@ JDBC_SINK := .cache/jdbc-sink/.fetched
 NODE := .cache/node/.fetched
 GO := .cache/go/.built
 FRANZ := .cache/franz/.built
+SARAMA := .cache/sarama/.built
 KAFKA_PYTHON := .cache/kafka-python/.fetched
 AIOKAFKA := .cache/aiokafka/.fetched
 RUST := .cache/rust/.built
@@ -88,7 +91,7 @@ COMPAT_TESTS ?= compat_tests
 COMPAT_WORKERS ?= 4
 
 .PHONY: help run test lint style types unit downloads compat compat-stalls compat-kafka compat-rust \
-  compat-suites compat-franz compat-franz-secured bench \
+  compat-suites compat-franz compat-franz-secured compat-sarama bench \
   bench-pipeline bench-security bench-state bench-scale docs fuzz soak sim \
   sim-mistakes sim-coverage \
   registry-soak bench-registry connect-oracle sql-cases streams-parity ladder ladder-short ladder-secured ladder-partitions bench-nodes \
@@ -142,6 +145,9 @@ compat-franz: $(DEV) $(JARS) $(FRANZ)
 
 compat-franz-secured: $(DEV) $(JARS) $(FRANZ)
 	$(BIN)/python -m compat_tests.clients --suites kgo --secured $(ARGS)
+
+compat-sarama: $(DEV) $(JARS) $(SARAMA)
+	$(BIN)/python -m compat_tests.clients.sarama_suite $(ARGS)
 
 compat-rust: $(DEV) $(RUST)
 	$(BIN)/python -m pytest compat_tests/test_registry_other_clients.py -k rust $(ARGS)
@@ -340,6 +346,16 @@ $(GO): $(wildcard compat_tests/go/*)
 	  mkdir -p $(@D) && (cd compat_tests/go && $(FETCH) go mod download && \
 	    go build -o $(CURDIR)/$(@D)/registryclients .) && touch $@; \
 	else echo "go not found (Debian: apt install golang): skipping what needs compat_tests/go"; fi
+
+# sarama's functional tests, and the proxy that they need, from the Go module proxy.
+$(SARAMA): $(wildcard compat_tests/clients/sarama/*)
+	@if command -v go >/dev/null; then \
+	  mkdir -p $(@D) && cd compat_tests/clients/sarama && $(FETCH) go mod download && \
+	  go build -o $(CURDIR)/$(@D)/toxiproxy github.com/Shopify/toxiproxy/v2/cmd/server && \
+	  go test -c -tags functional -o $(CURDIR)/$(@D)/sarama.test github.com/IBM/sarama && \
+	  go list -f '{{.Dir}}' github.com/IBM/sarama >$(CURDIR)/$(@D)/sarama.folder && \
+	  touch $(CURDIR)/$@; \
+	else echo "go not found (Debian: apt install golang): skipping sarama's suite"; fi
 
 # franz-go's own tests, from the Go module proxy, with one change (scram.sed). They run in the folders
 # of their sources.

@@ -79,8 +79,7 @@ class MixedCluster:
         lines = {
             "process.roles": "broker,controller" if is_voter else "broker",
             "node.id": node,
-            "listeners": listeners
-            + (f",CONTROLLER://{self.host}:{controller}" if is_voter else ""),
+            "listeners": listeners,
             "controller.listener.names": "CONTROLLER",
             "inter.broker.listener.name": "PLAINTEXT",
             "controller.quorum.bootstrap.servers": ",".join(bootstrap),

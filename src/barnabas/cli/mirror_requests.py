@@ -41,7 +41,7 @@ def promoted(flow: str, target: str, topics: Sequence[str], file: str | None) ->
     from barnabas.client import open_client
     from barnabas.client.client_config import ClientConfig
     from barnabas.config import ConfigError
-    from barnabas.pipeline.mirror.flow_preview import mirror_topics, promote
+    from barnabas.pipeline.mirror.flow_promotion import mirror_topics, promote
 
     async def ask() -> Sequence[str]:
         async with open_client(settings) as client:
@@ -53,8 +53,7 @@ def promoted(flow: str, target: str, topics: Sequence[str], file: str | None) ->
                     f"{what} of flow {flow} at {target}; see barnabas config describe topic"
                 )
             chosen = list(topics) or found
-            for name in chosen:
-                await promote(client, name)
+            await promote(client, chosen)
             return chosen
 
     try:

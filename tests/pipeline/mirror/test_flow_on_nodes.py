@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import attrs
 import pytest
+import trio
 
 from barnabas.client import KafkaClient, open_client
 from barnabas.client.admin_calls import create_topic
@@ -13,7 +14,8 @@ from barnabas.pipeline.delivery.plan.task_failures import TaskFailureError
 from barnabas.pipeline.mirror import cluster_queries
 from barnabas.pipeline.mirror.batch_copy import TransactionalCopy
 from barnabas.pipeline.mirror.flow_driver import FlowTopics
-from barnabas.pipeline.mirror.flow_preview import mirror_topics, preview, promote
+from barnabas.pipeline.mirror.flow_preview import preview
+from barnabas.pipeline.mirror.flow_promotion import mirror_topics, promote
 from barnabas.pipeline.mirror.flow_values import FlowRange
 from barnabas.pipeline.mirror.range_copies import RangeCopier
 from barnabas.pipeline.mirror.source_fetches import SourceFetches
@@ -230,7 +232,7 @@ def test_a_promoted_mirror_takes_producers_and_ends_the_flow(nodes) -> None:
         assert (before.bytes or 0) > 0
         await flow.turn()
         assert await mirror_topics(flow.target, "flow") == [TOPIC]
-        await promote(flow.target, TOPIC)
+        await promote(flow.target, [TOPIC])
         await write(flow.source, 10, 10)
         with pytest.raises(FlowRefusedError, match="numbers was promoted at the target"):
             await flow.turn()
@@ -240,6 +242,20 @@ def test_a_promoted_mirror_takes_producers_and_ends_the_flow(nodes) -> None:
         async with open_client({"bootstrap.servers": nodes[1].bootstrap}) as other:
             await write(other, 10, 5)
         assert await numbers(flow.target) == pairs(0, 15)
+
+    with_flow(nodes, test, "identical")
+
+
+def test_a_leader_without_the_promotion_is_waited_for(nodes) -> None:
+    async def test(flow: Flow) -> None:
+        await create_topic(flow.source, TOPIC)
+        await flow.turn()
+        await promote(flow.target, [TOPIC])
+        for known in (0, 1):  # the first is older than that of the promotion
+            await cluster_queries.await_leader_epochs(flow.target, {(TOPIC, 0): known})
+        with trio.move_on_after(1) as waiting:
+            await cluster_queries.await_leader_epochs(flow.target, {(TOPIC, 0): 9})
+        assert waiting.cancelled_caught
 
     with_flow(nodes, test, "identical")
 

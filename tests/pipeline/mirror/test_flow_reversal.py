@@ -8,7 +8,7 @@ import pytest
 from barnabas.client import KafkaClient, open_client
 from barnabas.client.admin_calls import create_topic
 from barnabas.pipeline.mirror.flow_connector import flow_settings
-from barnabas.pipeline.mirror.flow_preview import mirror_topics, promote
+from barnabas.pipeline.mirror.flow_promotion import mirror_topics, promote
 from barnabas.pipeline.mirror.flow_reversal import prepare, reversal, reverse_name
 from barnabas.pipeline.mirror.topic_following import FlowRefusedError
 from barnabas.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
@@ -27,7 +27,7 @@ async def promoted(flow: Flow, target: Node) -> None:
     await create_topic(flow.source, TOPIC)
     await write(flow.source, 0, 20)
     await flow.turn()
-    await promote(flow.target, TOPIC)
+    await promote(flow.target, [TOPIC])
     async with open_client({"bootstrap.servers": target.bootstrap}) as other:
         await write(other, 20, 10)
 
@@ -72,7 +72,7 @@ def test_records_of_the_promoted_topic_come_back(nodes, offsets) -> None:
             assert await numbers(old) == pairs(0, 30)
             if not is_identical:
                 return
-            await promote(old, TOPIC)
+            await promote(old, [TOPIC])
             async with open_client({"bootstrap.servers": nodes[0].bootstrap}) as other:
                 await write(other, 30, 5)
             plan = await reversal("flow-reverse", flow.target, old)
@@ -142,7 +142,7 @@ def test_a_flow_that_was_not_promoted_is_not_reversed(nodes, promoting) -> None:
             "topic numbers is a mirror of flow flow: run barnabas mirror promote",
         )
         if promoting:
-            await promote(flow.target, TOPIC)
+            await promote(flow.target, [TOPIC])
             name, message = "other", "no topic was promoted from flow other"
         with pytest.raises(FlowRefusedError, match=message):
             await reversal(name, flow.source, flow.target)

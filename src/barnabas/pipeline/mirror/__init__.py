@@ -18,6 +18,7 @@ topic (`barnabas.mirror.source`).
     lag_sizes           bytes that are not copied yet, estimated
     topic_following     topics of the target that are missing or differ: a decision
     flow_starts         the first offset to copy of each partition, or a refusal: a decision
+    flow_promotion      the end: mirrors become ordinary topics on every leader
     flow_reversal       where the reverse of a promoted flow continues, and its topics
     topic_acls          ACLs that the target shall have: a decision, and its requests
     group_following     offsets of groups that the target shall have: a decision

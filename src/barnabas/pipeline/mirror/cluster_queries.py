@@ -8,7 +8,7 @@ import attrs
 import trio
 
 from barnabas.client import ClientError, ConnectionFailureError, KafkaClient
-from barnabas.client.admin_calls import TOPIC_RESOURCE
+from barnabas.client.admin_calls import LATEST, TOPIC_RESOURCE
 from barnabas.client.broker_connection import BrokerConnection
 from barnabas.client.failures import raise_for
 from barnabas.pipeline.mirror.flow_values import Partition
@@ -121,6 +121,16 @@ async def offsets(
     return await _from_leaders(client, "listing offsets", pairs, ask, may_be_deleted=may_be_deleted)
 
 
+async def await_leader_epochs(client: KafkaClient, epochs: Mapping[Partition, int]) -> None:
+    """Return when each leader has at least this leader epoch. Raises KafkaError, ClientError."""
+
+    async def ask(node_id: int, mine: list[Partition]) -> dict[Partition, int]:
+        request = _list_request(mine, LATEST, read_committed=False, epochs=epochs)
+        return await _list(client, node_id, request, done=ErrorCode.FENCED_LEADER_EPOCH)
+
+    await _from_leaders(client, "waiting for leaders", epochs, ask)
+
+
 async def epoch_ends(
     client: KafkaClient, epochs: Mapping[Partition, int]
 ) -> dict[Partition, EpochEnd]:
@@ -184,13 +194,20 @@ def _forget(client: KafkaClient, pairs: Iterable[Partition]) -> None:
 
 
 def _list_request(
-    pairs: Iterable[Partition], which: int, *, read_committed: bool
+    pairs: Iterable[Partition],
+    which: int,
+    *,
+    read_committed: bool,
+    epochs: Mapping[Partition, int] | None = None,
 ) -> ListOffsetsRequest:
+    """Return a request; with `epochs`, leaders that have other leader epochs refuse it."""
     grouped: defaultdict[str, list[ListOffsetsRequest.ListOffsetsPartition]] = defaultdict(list)
     for topic, partition in pairs:
         grouped[topic].append(
             ListOffsetsRequest.ListOffsetsPartition(
-                partition_index=partition, current_leader_epoch=_NO_EPOCH, timestamp=which
+                partition_index=partition,
+                current_leader_epoch=(epochs or {}).get((topic, partition), _NO_EPOCH),
+                timestamp=which,
             )
         )
     return ListOffsetsRequest(
@@ -204,19 +221,26 @@ def _list_request(
 
 
 async def _list(
-    client: KafkaClient, node_id: int, request: ListOffsetsRequest
+    client: KafkaClient,
+    node_id: int,
+    request: ListOffsetsRequest,
+    done: ErrorCode = ErrorCode.NONE,
 ) -> dict[Partition, int]:
-    """Return what one leader answers; without the partitions that it does not lead."""
+    """Return what one leader answers; without the partitions that it does not lead.
+
+    The error `done` is taken for an answer.
+    """
     connection = await client.pool.connection(client.metadata.brokers[node_id], _LANE)
     response = await connection.ask(request, ListOffsetsResponse)
     found: dict[Partition, int] = {}
     for topic in response.topics:
         for each in topic.partitions:
             code = error_code(each.error_code)
-            if code.retriable:
+            if code.retriable and code is not done:
                 client.metadata.forget_leader(topic.name, each.partition_index)
                 continue
-            raise_for(each.error_code, f"{topic.name}-{each.partition_index}")
+            if code is not done:
+                raise_for(each.error_code, f"{topic.name}-{each.partition_index}")
             found[topic.name, each.partition_index] = each.offset
     return found
 

@@ -12,7 +12,6 @@ from barnabas.pipeline.mirror.flow_connector import FlowSettings
 from barnabas.pipeline.mirror.flow_driver import FlowDriver, FlowTopics
 from barnabas.pipeline.mirror.flow_values import Partition
 from barnabas.pipeline.mirror.topic_acls import AclsNotCopiedError, missing_acls
-from barnabas.pipeline.mirror.topic_following import MIRROR_SOURCE
 from barnabas.protocol.errors import KafkaError
 
 
@@ -70,16 +69,3 @@ async def acl_preview(
         f"copied: ACLs of topics, without the right to write; {count} are missing at the target; "
         "not copied: other ACLs"
     )
-
-
-async def mirror_topics(client: KafkaClient, flow: str) -> list[str]:
-    """Return the topics of a cluster that are mirrors of a flow. Raises KafkaError, ClientError."""
-    existing = await cluster_queries.topics(client)
-    names = [topic.name for topic in existing.values() if not topic.is_internal]
-    configs = await cluster_queries.topic_configs(client, names)
-    return sorted(name for name in names if configs.get(name, {}).get(MIRROR_SOURCE) == flow)
-
-
-async def promote(client: KafkaClient, topic: str) -> None:
-    """Make a mirror an ordinary topic. Raises KafkaError, ClientError."""
-    await cluster_queries.alter_configs(client, topic, {MIRROR_SOURCE: None})
