@@ -9,7 +9,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 from barnabas.testing.free_ports import free_ports
@@ -107,6 +108,18 @@ class ServerProcess:
         """Kill the process and remove its data."""
         self.kill()
         shutil.rmtree(self.directory, ignore_errors=True)
+
+
+@contextmanager
+def started(*servers: ServerProcess) -> Iterator[None]:
+    """Run servers; close them at the end."""
+    try:
+        for server in servers:
+            server.start()
+        yield
+    finally:
+        for server in servers:
+            server.close()
 
 
 class BarnabasProcess(ServerProcess):

@@ -3,13 +3,18 @@
 from pathlib import Path
 
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient
 
 from barnabas.testing.eventually import wait_until
 from barnabas.testing.process import ClusterProcess
 from compat_tests import kdc
+from compat_tests.cluster.replicated_topics import (
+    PARTITIONS,
+    create_replicated,
+    restart_leader,
+    wait_until_in_sync,
+)
 from compat_tests.cluster.secured import USERS, Security
-from compat_tests.cluster.test_secured_cluster import PARTITIONS, partitions
 
 pytestmark = kdc.needed
 
@@ -33,19 +38,15 @@ def test_nodes_log_in_with_tickets_of_a_keytab(tmp_path: Path) -> None:
             3, data, nodes, replicates_topics=True, users=USERS, client=client
         ) as cluster:
             admin = AdminClient({**cluster.client_config(), "log_level": 0})
-            admin.create_topics([NewTopic("t", PARTITIONS, 3)])["t"].result(60)
-            leader = partitions(admin, "t")[0][0]
-            cluster.nodes[leader].kill()
-            cluster.nodes[leader].start()
-            complete = [[1, 2, 3]] * PARTITIONS
-            wait_until(lambda: [isr for _, isr in partitions(admin, "t").values()] == complete, 60)
+            create_replicated(admin, "t")
+            restart_leader(cluster, admin, "t")
             logins = issued(realm)
             wait_until(lambda: issued(realm) >= logins + 2 * len(cluster.nodes), 60)
             producer = Producer({**cluster.client_config(), "acks": "all"})
             for partition in range(PARTITIONS):
                 producer.produce("t", b"v", partition=partition)
             assert producer.flush(60) == 0
-            wait_until(lambda: [isr for _, isr in partitions(admin, "t").values()] == complete, 60)
+            wait_until_in_sync(admin, "t")
             logs = "".join(line for node in cluster.nodes.values() for line in node.log)
     assert "Traceback" not in logs
     assert str(realm.directory / "kafka-127.0.0.1.keytab") not in logs

@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 
 import pytest
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient
 
 from barnabas.testing import Security as OneOption
 from barnabas.testing.eventually import wait_until
@@ -14,16 +14,15 @@ from barnabas.testing.free_ports import free_group_port
 from barnabas.testing.known_brokers import wait_until_known
 from barnabas.testing.process import ClusterProcess
 from compat_tests.cluster.pinger import Pinger, faults
+from compat_tests.cluster.replicated_topics import (
+    PARTITIONS,
+    create_replicated,
+    partitions,
+    restart_leader,
+    wait_until_in_sync,
+)
 from compat_tests.cluster.secured import USERS, Security
 from compat_tests.token_issuer import TokenIssuer
-
-PARTITIONS = 3
-
-
-def partitions(admin: AdminClient, topic: str) -> dict[int, tuple[int, list[int]]]:
-    """Return leader and in-sync replicas of each partition."""
-    found = admin.list_topics(topic, timeout=30).topics[topic].partitions
-    return {number: (each.leader, sorted(each.isrs)) for number, each in found.items()}
 
 
 def cluster_of(kind: str, directory: Path) -> ClusterProcess:
@@ -42,15 +41,14 @@ def test_killed_leader_loses_no_acked_record(tmp_path: Path, kind: str) -> None:
         client = cluster.client_config()
         config: dict[str, object] = {**client}
         admin = AdminClient({**client, "log_level": 0})
-        admin.create_topics([NewTopic("t", PARTITIONS, 3)])["t"].result(60)
+        create_replicated(admin, "t")
         with Pinger(cluster.bootstrap, "t", PARTITIONS, config=config) as load:
             load.wait_for_acks(time.monotonic())
             leader = partitions(admin, "t")[0][0]
             cluster.nodes[leader].kill()
             load.wait_for_acks(time.monotonic())
             cluster.nodes[leader].start()
-            complete = [[1, 2, 3]] * PARTITIONS
-            wait_until(lambda: [isr for _, isr in partitions(admin, "t").values()] == complete, 60)
+            wait_until_in_sync(admin, "t")
             load.wait_for_acks(time.monotonic())
         assert load.ledger.failed == {}
         assert faults(cluster.bootstrap, "t", PARTITIONS, load.ledger, config=config) == []
@@ -73,15 +71,11 @@ def test_nodes_log_in_with_tokens_of_an_issuer(tmp_path: Path) -> None:
             issued = issuer.issued["broker"]
             assert issued >= len(cluster.nodes)
             admin = AdminClient({**cluster.client_config(), "log_level": 0})
-            admin.create_topics([NewTopic("t", PARTITIONS, 3)])["t"].result(60)
-            leader = partitions(admin, "t")[0][0]
-            cluster.nodes[leader].kill()
-            cluster.nodes[leader].start()
-            complete = [[1, 2, 3]] * PARTITIONS
-            wait_until(lambda: [isr for _, isr in partitions(admin, "t").values()] == complete, 60)
+            create_replicated(admin, "t")
+            restart_leader(cluster, admin, "t")
             wait_until(lambda: issuer.issued["broker"] >= issued + 2 * len(cluster.nodes), 60)
-            admin.create_topics([NewTopic("u", PARTITIONS, 3)])["u"].result(60)
-            wait_until(lambda: [isr for _, isr in partitions(admin, "u").values()] == complete, 60)
+            create_replicated(admin, "u")
+            wait_until_in_sync(admin, "u")
             logs = "".join(line for node in cluster.nodes.values() for line in node.log)
         assert "broker-secret" not in logs
 

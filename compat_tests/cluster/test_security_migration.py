@@ -22,6 +22,7 @@ from barnabas.testing.node_process_control import NodeProcess
 from barnabas.testing.process import ClusterProcess
 from compat_tests import wire
 from compat_tests.cluster.pinger import Pinger, faults
+from compat_tests.cluster.replicated_topics import partitions
 from compat_tests.cluster.secured import (
     AUTHORIZER,
     CLIENT,
@@ -31,7 +32,6 @@ from compat_tests.cluster.secured import (
     USERS,
     Security,
 )
-from compat_tests.cluster.test_secured_cluster import partitions
 
 PARTITIONS = 2
 BROKER = 'username="broker" password="broker-secret"'

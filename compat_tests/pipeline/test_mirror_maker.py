@@ -23,7 +23,7 @@ from compat_tests.pipeline.test_mirror import (
     is_caught_up,
     records,
 )
-from compat_tests.servers import BarnabasProcess, ServerProcess
+from compat_tests.servers import BarnabasProcess, ServerProcess, started
 
 pytestmark = [setup.needed, mirror_maker.missing, pytest.mark.timeout(300)]
 
@@ -38,13 +38,8 @@ GROUPS = {"behind": 40, "within": 111, "at-the-end": 0}
 def servers() -> Iterator[tuple[ServerProcess, ServerProcess, ServerProcess]]:
     """The source, the target of MirrorMaker 2, and ours."""
     found = (BarnabasProcess(), BarnabasProcess(), BarnabasProcess())
-    try:
-        for server in found:
-            server.start()
+    with started(*found):
         yield found
-    finally:
-        for server in found:
-            server.close()
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,7 @@ from compat_tests.pipeline.conftest import eventually
 from compat_tests.pipeline.mirror_maker import MirrorMaker
 from compat_tests.pipeline.test_mirror import commit, committed, contents, create, fill, records
 from compat_tests.pipeline.test_mirror_maker import topics
-from compat_tests.servers import BarnabasProcess, KafkaProcess, ServerProcess
+from compat_tests.servers import BarnabasProcess, KafkaProcess, ServerProcess, started
 
 pytestmark = [
     setup.needed,
@@ -37,13 +37,8 @@ def servers(
 ) -> Iterator[tuple[ServerProcess, ServerProcess]]:
     """A source of Apache Kafka, and a target."""
     found = (KafkaProcess(), request.param())
-    try:
-        for server in found:
-            server.start()
+    with started(*found):
         yield found
-    finally:
-        for server in found:
-            server.close()
 
 
 @pytest.fixture

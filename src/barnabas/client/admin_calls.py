@@ -69,7 +69,7 @@ async def create_topic(
     """Create a topic. Raises KafkaError: TOPIC_ALREADY_EXISTS when it is there.
 
     A retry after a lost answer raises TOPIC_ALREADY_EXISTS too, so callers that only need the topic
-    accept that.
+    call `ensure_topic`.
     """
     wanted = CreateTopicsRequest.CreatableTopic(
         name=topic,
@@ -92,6 +92,30 @@ async def create_topic(
             raise_for(result.error_code, result.error_message)
 
     await client.retry(f"creating topic {topic}", attempt)
+
+
+async def ensure_topic(
+    client: KafkaClient,
+    topic: str,
+    *,
+    partitions: int = BROKER_DEFAULT,
+    replication_factor: int = BROKER_DEFAULT,
+    configs: Mapping[str, str] | None = None,
+) -> bool:
+    """Create a topic unless it exists; return True when it was created. Raises KafkaError."""
+    try:
+        await create_topic(
+            client,
+            topic,
+            partitions=partitions,
+            replication_factor=replication_factor,
+            configs=configs,
+        )
+    except KafkaError as error:
+        if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
+            raise
+        return False
+    return True
 
 
 async def describe_configs(

@@ -5,7 +5,7 @@ from typing import Final
 
 from barnabas.client.failures import AuthenticationError
 from barnabas.kerberos.gss_failures import KerberosError
-from barnabas.kerberos.tickets import InitiatedContext, Tickets
+from barnabas.kerberos.tickets import Tickets
 
 _NO_LAYER: Final = 1
 _CHOICE: Final = bytes((_NO_LAYER, 0, 0, 0))
@@ -24,7 +24,7 @@ class GssapiExchange:
         """Get a ticket for the service on a host. Raises AuthenticationError."""
         self._stage = _Stage.CONTEXT
         try:
-            self._context: InitiatedContext = tickets.start(host)
+            self._context = tickets.start(host)
             self._first = self._context.step()
         except KerberosError as error:
             raise AuthenticationError(str(error)) from None

@@ -8,6 +8,7 @@ when a node or a client uses the mechanism. It reads `krb5.conf` as other progra
     keytab            the principals in a key table file
     gssapi_library    the package `gssapi`, as far as it is used
     gss_failures      errors of the library as sentences
+    gss_contexts      one authentication, of either side
     service_keys      the server's side: contexts that clients establish
     tickets           the client's side: tickets, and contexts with a service
 """

@@ -1,9 +1,9 @@
 """The server's side of Kerberos: the keys of a service, and the contexts that clients establish."""
 
+from barnabas.kerberos.gss_contexts import KerberosContext
 from barnabas.kerberos.gss_failures import KerberosError, kerberos_error
 from barnabas.kerberos.gssapi_library import (
     GssapiMissingError,
-    GssContext,
     GssCredentials,
     Library,
     gssapi,
@@ -36,46 +36,15 @@ class ServiceKeys:
             prefix = f"the keytab {keytab} cannot be used for {self.principal}"
             raise kerberos_error(kinds, error, prefix) from None
 
-    def accept(self) -> "AcceptedContext":
+    def accept(self) -> KerberosContext:
         """Return a new context, for one client."""
         context = self._library.SecurityContext(creds=self._credentials, usage="accept")
-        return AcceptedContext(self._library, context)
-
-
-class AcceptedContext:
-    """The authentication of one client. Each call may wait for a file: it is one for a thread."""
-
-    def __init__(self, kinds: Library, context: GssContext) -> None:
-        self._library = kinds
-        self._context = context
-        self.is_established = False
-        """True when the client has proved its identity."""
-
-    @property
-    def client(self) -> str:
-        """The principal of the client."""
-        return str(self._context.initiator_name)
-
-    def step(self, token: bytes) -> bytes:
-        """Take a token of the client; return the answer. Raises KerberosError."""
-        try:
-            answer = self._context.step(token) or b""
-            # An error that has a token for the client is raised here.
-            self.is_established = self._context.complete
-        except self._library.exceptions.GSSError as error:
-            raise kerberos_error(self._library, error, "a client's ticket is refused") from None
-        return answer
-
-    def wrap(self, message: bytes) -> bytes:
-        """Return a message that the client can check."""
-        return self._context.wrap(message, False).message
-
-    def unwrap(self, message: bytes) -> bytes:
-        """Return the content of a client's message. Raises KerberosError."""
-        try:
-            return self._context.unwrap(message).message
-        except self._library.exceptions.GSSError as error:
-            raise kerberos_error(self._library, error, "a client's message is refused") from None
+        return KerberosContext(
+            self._library,
+            context,
+            step_failure="a client's ticket is refused",
+            message_failure="a client's message is refused",
+        )
 
 
 def library() -> Library:

@@ -13,8 +13,9 @@ import threading
 import time
 from typing import Final
 
+from barnabas.kerberos.gss_contexts import KerberosContext
 from barnabas.kerberos.gss_failures import KerberosError, kerberos_error
-from barnabas.kerberos.gssapi_library import GssContext, GssCredentials, Library
+from barnabas.kerberos.gssapi_library import GssCredentials, Library
 from barnabas.kerberos.login_options import KerberosLogin
 from barnabas.kerberos.service_keys import canonical_name, check_keytab, library
 
@@ -39,7 +40,7 @@ class Tickets:
         if login.keytab is not None and login.principal is not None:
             check_keytab(login.keytab, canonical_name(kinds, login.principal))
 
-    def start(self, host: str) -> "InitiatedContext":
+    def start(self, host: str) -> KerberosContext:
         """Return a context with the service on a host. Raises KerberosError.
 
         It may ask the KDC, which may take seconds.
@@ -55,7 +56,13 @@ class Tickets:
             mech=kinds.MechType.kerberos,
             flags=kinds.RequirementFlag.mutual_authentication | kinds.RequirementFlag.integrity,
         )
-        return InitiatedContext(kinds, context, f"{self.login.service}/{host}")
+        shown = f"{self.login.service}/{host}"
+        return KerberosContext(
+            kinds,
+            context,
+            step_failure=f"no login at {shown}",
+            message_failure=f"a message of {shown} is refused",
+        )
 
     def _current(self, kinds: Library) -> GssCredentials:
         """Return valid credentials. Raises KerberosError."""
@@ -124,37 +131,3 @@ def tickets_of(login: KerberosLogin) -> Tickets:
 
 def _shown_cache(cache: str | None) -> str:
     return "default cache of tickets" if cache is None else f"cache of tickets {cache}"
-
-
-class InitiatedContext:
-    """The authentication at one service."""
-
-    def __init__(self, kinds: Library, context: GssContext, service: str) -> None:
-        self._library = kinds
-        self._context = context
-        self._service = service
-        self.is_established = False
-        """True when the service has proved its identity."""
-
-    def step(self, token: bytes | None = None) -> bytes:
-        """Take the service's token, None at first; return the next one. Raises KerberosError."""
-        try:
-            answer = self._context.step(token) or b""
-            # An error that has a token for the service is raised here.
-            self.is_established = self._context.complete
-        except self._library.exceptions.GSSError as error:
-            prefix = f"no login at {self._service}"
-            raise kerberos_error(self._library, error, prefix) from None
-        return answer
-
-    def wrap(self, message: bytes) -> bytes:
-        """Return a message that the service can check."""
-        return self._context.wrap(message, False).message
-
-    def unwrap(self, message: bytes) -> bytes:
-        """Return the content of the service's message. Raises KerberosError."""
-        try:
-            return self._context.unwrap(message).message
-        except self._library.exceptions.GSSError as error:
-            prefix = f"a message of {self._service} is refused"
-            raise kerberos_error(self._library, error, prefix) from None

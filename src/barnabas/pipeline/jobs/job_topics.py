@@ -15,10 +15,10 @@ from typing import Final
 import attrs
 
 from barnabas.client import KafkaClient
-from barnabas.client.admin_calls import create_topic
+from barnabas.client.admin_calls import ensure_topic
 from barnabas.pipeline.definitions.config_types import ConfigValueError
 from barnabas.pipeline.delivery.plan.job_plan import JobPlan
-from barnabas.protocol.errors import ErrorCode, KafkaError, error_code
+from barnabas.protocol.errors import ErrorCode, error_code
 from barnabas.protocol.messages.metadata import MetadataRequest, MetadataResponse
 
 logger = logging.getLogger(__name__)
@@ -50,7 +50,13 @@ async def prepare_topics(client: KafkaClient, plan: JobPlan, known: Collection[s
     for topic in source_topics(plan):
         settings = creation_of(topic, plan.properties)
         if settings is not None:
-            await _create(client, topic, settings)
+            await ensure_topic(
+                client,
+                topic,
+                partitions=settings.partitions,
+                replication_factor=settings.replication_factor,
+                configs=settings.configs,
+            )
 
 
 async def _request_topics(client: KafkaClient, job: str, topics: Sequence[str]) -> None:
@@ -79,20 +85,6 @@ async def _missing(client: KafkaClient, topics: Sequence[str], *, creates: bool)
         for topic in found.topics
         if topic.name and error_code(topic.error_code) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     ]
-
-
-async def _create(client: KafkaClient, topic: str, settings: TopicCreation) -> None:
-    try:
-        await create_topic(
-            client,
-            topic,
-            partitions=settings.partitions,
-            replication_factor=settings.replication_factor,
-            configs=settings.configs,
-        )
-    except KafkaError as error:
-        if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
-            raise
 
 
 def source_topics(plan: JobPlan) -> list[str]:

@@ -10,15 +10,14 @@ from barnabas.client import KafkaClient, NewRecord, Producer, RecordReader
 from barnabas.client.admin_calls import (
     EARLIEST,
     TOPIC_RESOURCE,
-    create_topic,
     describe_configs,
     describe_topic,
+    ensure_topic,
     list_offset,
 )
 from barnabas.pipeline.data.key_partitioner import partition_of
 from barnabas.pipeline.jobs.runner_settings import StorageTopic
 from barnabas.protocol.batches.record_decoding import Record
-from barnabas.protocol.errors import ErrorCode, KafkaError
 
 logger = logging.getLogger(__name__)
 
@@ -61,18 +60,15 @@ async def _create(client: KafkaClient, topic: StorageTopic) -> None:
     factor = topic.replication_factor
     if factor < 0:
         factor = max(1, min(_REPLICAS_MAX, len(client.metadata.brokers)))
-    try:
-        await create_topic(
-            client,
-            topic.name,
-            partitions=topic.partitions,
-            replication_factor=factor,
-            configs={"cleanup.policy": "compact"},
-        )
+    created = await ensure_topic(
+        client,
+        topic.name,
+        partitions=topic.partitions,
+        replication_factor=factor,
+        configs={"cleanup.policy": "compact"},
+    )
+    if created:
         logger.info("created topic=%s partitions=%d", topic.name, topic.partitions)
-    except KafkaError as error:
-        if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
-            raise
 
 
 class StorageLog:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 import attrs
 
 from barnabas.client import KafkaClient
-from barnabas.client.admin_calls import EARLIEST, LATEST, create_topic
+from barnabas.client.admin_calls import EARLIEST, LATEST, ensure_topic
 from barnabas.pipeline.delivery.driver.group_offsets import GroupEntry, GroupOffsets
 from barnabas.pipeline.delivery.plan.job_plan import OnTrim, RecordPosition
 from barnabas.pipeline.delivery.plan.offset_metadata import OffsetMetadata, decode
@@ -28,7 +28,7 @@ from barnabas.pipeline.mirror.flow_starts import (
 from barnabas.pipeline.mirror.flow_values import NO_EPOCH, CopyFigures, FlowPlan, Partition
 from barnabas.pipeline.mirror.group_sync import GroupSync
 from barnabas.pipeline.mirror.lag_sizes import LagSizes
-from barnabas.pipeline.mirror.mirrormaker.maker_topics import InternalTopic, OffsetSyncs
+from barnabas.pipeline.mirror.mirrormaker.maker_topics import OffsetSyncs
 from barnabas.pipeline.mirror.mirrormaker.source_positions import SourcePositions
 from barnabas.pipeline.mirror.source_fetches import SourceFetches, first_offset
 from barnabas.pipeline.mirror.topic_acls import AclsNotCopiedError, add_acls, missing_acls
@@ -77,8 +77,7 @@ class FlowDriver:
         self._group = GroupOffsets(target)
         self._syncs: OffsetSyncs | None = None
         if (topic := settings.offset_syncs) is not None:
-            side = source if topic.at_source else target
-            self._syncs = OffsetSyncs(InternalTopic(side, topic.name, topic.replication_factor))
+            self._syncs = OffsetSyncs.of(topic, source, target)
         self._groups = GroupSync(settings, source, target, self._syncs)
         self._positions_topic: SourcePositions | None = None
         if settings.positions_topic is not None:
@@ -155,13 +154,16 @@ class FlowDriver:
         return chosen, {remotes[name]: topic for name, topic in present.items()}
 
     async def _read_entries(self) -> None:
-        """Read the positions that are committed at the target, and those of MirrorMaker 2."""
+        """Read the positions that are committed at the target.
+
+        Those of MirrorMaker 2 count only until the flow has positions.
+        """
         entries = await self._group.entries(self._settings.group_id)
         self._entries = {
             (self._settings.at_source(topic), number): entry
             for (topic, number), entry in entries.items()
         }
-        if self._positions_topic is None:
+        if self._positions_topic is None or self.positions:
             return
         # Where MirrorMaker 2 is ahead, the flow begins where it has ended.
         for where, position in (await self._positions_topic.read()).items():
@@ -366,7 +368,13 @@ class FlowDriver:
                 step.topic,
                 step.partitions,
             )
-            await _create(self._target, step, self._settings.replication_factor)
+            await ensure_topic(
+                self._target,
+                step.topic,
+                partitions=step.partitions,
+                replication_factor=self._settings.replication_factor,
+                configs=step.configs,
+            )
         elif isinstance(step, GrowStep):
             await cluster_queries.add_partitions(self._target, step.topic, step.partitions)
         else:
@@ -462,20 +470,6 @@ class FlowDriver:
         topic_id = self.topic_ids.get(where[0])
         metadata = OffsetMetadata(topic_id, self.source_cluster_id, now_ms).encode()
         return GroupEntry(position, metadata, self.epochs.get(where, NO_EPOCH))
-
-
-async def _create(client: KafkaClient, step: CreateStep, replication_factor: int) -> None:
-    try:
-        await create_topic(
-            client,
-            step.topic,
-            partitions=step.partitions,
-            replication_factor=replication_factor,
-            configs=step.configs,
-        )
-    except KafkaError as error:
-        if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
-            raise
 
 
 def _refused_config(step: Step, error: KafkaError) -> str:

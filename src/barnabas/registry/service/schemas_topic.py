@@ -11,13 +11,12 @@ from barnabas.client import KafkaClient, NewRecord, Producer, RecordReader
 from barnabas.client.admin_calls import (
     EARLIEST,
     TOPIC_RESOURCE,
-    create_topic,
     describe_configs,
     describe_topic,
+    ensure_topic,
     list_offset,
 )
 from barnabas.protocol.batches.record_decoding import Record
-from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.registry.core.registry_core import RegistryCore
 from barnabas.registry.core.topic_records import TopicRecord
 
@@ -42,18 +41,15 @@ async def prepare_topic(client: KafkaClient, topic: str) -> None:
     found = await describe_topic(client, topic)
     if found is None:
         replicas = max(1, min(REPLICAS_MAX, len(client.metadata.brokers)))
-        try:
-            await create_topic(
-                client,
-                topic,
-                partitions=1,
-                replication_factor=replicas,
-                configs={"cleanup.policy": "compact"},
-            )
+        created = await ensure_topic(
+            client,
+            topic,
+            partitions=1,
+            replication_factor=replicas,
+            configs={"cleanup.policy": "compact"},
+        )
+        if created:
             logger.info("created topic=%s replicas=%d", topic, replicas)
-        except KafkaError as error:
-            if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
-                raise
     elif found.partition_count != 1:
         raise TopicRefusedError(
             f"topic {topic} has {found.partition_count} partitions: it must have one"

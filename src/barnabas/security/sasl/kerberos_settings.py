@@ -81,8 +81,4 @@ def _renewal(config: NodeConfig, listener: str) -> RenewalTimes:
     factor, jitter, least_ms = (
         listener_value(config, listener, each) for each in (WINDOW_FACTOR, JITTER, MIN_TIME)
     )
-    return RenewalTimes(
-        factor if isinstance(factor, float) else 0.8,
-        jitter if isinstance(jitter, float) else 0.05,
-        least_ms / 1000 if isinstance(least_ms, int) else 60.0,
-    )
+    return RenewalTimes(cast("float", factor), cast("float", jitter), cast("int", least_ms) / 1000)

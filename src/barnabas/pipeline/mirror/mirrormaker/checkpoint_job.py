@@ -21,8 +21,6 @@ from barnabas.pipeline.mirror.mirrormaker.timed_job import TimedJob
 
 logger = logging.getLogger(__name__)
 
-_SHORTEST_S = 0.1
-
 
 class Checkpoints:
     """Writes checkpoints, and the offsets that they give for groups without members."""
@@ -34,10 +32,10 @@ class Checkpoints:
         self._source = source
         self._group_offsets = GroupOffsets(source)
         self._target_offsets = GroupOffsets(target)
-        place, factor = settings.syncs, settings.replication_factor
-        side = source if place.at_source else target
-        self._syncs = OffsetSyncs(InternalTopic(side, place.name, place.replication_factor))
-        self._topic = InternalTopic(target, settings.common.policy.checkpoints_topic, factor)
+        self._syncs = OffsetSyncs.of(settings.syncs, source, target)
+        self._topic = InternalTopic(
+            target, settings.common.policy.checkpoints_topic, settings.replication_factor
+        )
         self._book = CheckpointBook(settings.topics)
         self._is_loaded = False
 
@@ -120,4 +118,4 @@ class CheckpointJob(TimedJob):
         found = settings.interval_s
         if settings.writes_groups:
             found = min(found, self._write_at_s - time.monotonic())
-        return max(_SHORTEST_S, found)
+        return found

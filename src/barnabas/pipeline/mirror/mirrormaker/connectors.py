@@ -1,6 +1,6 @@
 """MirrorMaker 2's three connectors: what they accept, and the refusals."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import ClassVar, Final
 
 from barnabas import __version__
@@ -29,6 +29,8 @@ class _MirrorMakerConnector:
     version = __version__
     without_effect: ClassVar[Mapping[str, str]] = WITHOUT_EFFECT
     definition: ClassVar[ConfigDef]
+    settings: ClassVar[Callable[[Mapping[str, str], Mapping[str, str]], object]]
+    """Makes the settings of the job, of the connector's properties and of the runner's clients."""
 
     def config(self) -> ConfigDef:
         """Return the definition of the connector's own properties."""
@@ -38,41 +40,32 @@ class _MirrorMakerConnector:
         """Return the properties with values that barnabas does not support."""
         return unsupported(values)
 
-
-class MirrorSourceConnector(_MirrorMakerConnector):
-    """Copies topics; a flow with assigned offsets."""
-
-    definition = SOURCE_DEFINITION
-
     def task_configs(self, props: Mapping[str, str], max_tasks: int) -> list[dict[str, str]]:
         """Return one task: the engine divides the partitions among its own.
 
         Raises ConfigValueError for properties that do not fit together.
         """
         del max_tasks
-        source_settings(props, _RUNNER)
+        type(self).settings(props, _RUNNER)
         return [dict(props)]
+
+
+class MirrorSourceConnector(_MirrorMakerConnector):
+    """Copies topics; a flow with assigned offsets."""
+
+    definition = SOURCE_DEFINITION
+    settings = staticmethod(source_settings)
 
 
 class MirrorCheckpointConnector(_MirrorMakerConnector):
     """Writes checkpoints of groups, and offsets of groups."""
 
     definition = CHECKPOINT_DEFINITION
-
-    def task_configs(self, props: Mapping[str, str], max_tasks: int) -> list[dict[str, str]]:
-        """Return one task. Raises ConfigValueError for properties that do not fit together."""
-        del max_tasks
-        checkpoint_settings(props, _RUNNER)
-        return [dict(props)]
+    settings = staticmethod(checkpoint_settings)
 
 
 class MirrorHeartbeatConnector(_MirrorMakerConnector):
     """Writes heartbeats."""
 
     definition = HEARTBEAT_DEFINITION
-
-    def task_configs(self, props: Mapping[str, str], max_tasks: int) -> list[dict[str, str]]:
-        """Return one task. Raises ConfigValueError for properties that do not fit together."""
-        del max_tasks
-        heartbeat_settings(props, _RUNNER)
-        return [dict(props)]
+    settings = staticmethod(heartbeat_settings)

@@ -38,4 +38,4 @@ class HeartbeatJob(TimedJob):
 
     def wait_s(self) -> float:
         """Return the time until the next heartbeat."""
-        return max(0.1, self._settings.interval_s)
+        return self._settings.interval_s

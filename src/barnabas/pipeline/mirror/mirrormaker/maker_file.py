@@ -18,13 +18,13 @@ from barnabas.pipeline.mirror.mirrormaker.connector_properties import (
     TOPIC_FILTER_DEFINITION,
     WITHOUT_EFFECT,
 )
+from barnabas.pipeline.mirror.mirrormaker.maker_settings import SECURITY
 
 CLUSTERS: Final = "clusters"
 ENABLED: Final = "enabled"
 _EMITS: Final = "emit.heartbeats.enabled"
 _ARROW: Final = "->"
 _CLIENTS: Final = ("consumer.", "producer.", "admin.", "source.", "target.")
-_SECURITY: Final = ("security.protocol", "ssl.", "sasl.")
 _DEFINITIONS: Final = {
     "Source": (SOURCE_DEFINITION,),
     "Checkpoint": (CHECKPOINT_DEFINITION, TOPIC_FILTER_DEFINITION),
@@ -150,7 +150,7 @@ def _connector(kind: str, own: Mapping[str, str], source: str, target: str) -> d
     found = {
         name: value
         for name, value in own.items()
-        if name in _OWN[kind] or name.startswith((*_CLIENTS, *_SECURITY))
+        if name in _OWN[kind] or name.startswith((*_CLIENTS, *SECURITY))
     }
     found |= {
         "name": f"{source}-{target}.Mirror{kind}Connector",
@@ -190,7 +190,7 @@ def _ignored(properties: Mapping[str, str], clusters: list[str]) -> Iterator[tup
 def _is_used(name: str, clusters: list[str]) -> bool:
     """True for a property that has an effect, without the prefix of a flow."""
     is_named = name in _KNOWN or name in (CLUSTERS, ENABLED)
-    is_of_client = name.startswith((*_CLIENTS, *_SECURITY)) and not name.startswith(_OF_WORKERS)
+    is_of_client = name.startswith((*_CLIENTS, *SECURITY)) and not name.startswith(_OF_WORKERS)
     return is_named or is_of_client or _is_of_cluster(name, clusters)
 
 

@@ -9,7 +9,6 @@ import attrs
 from barnabas.client.admin_calls import BROKER_DEFAULT
 from barnabas.client.client_config import ClientConfig
 from barnabas.config import ConfigError
-from barnabas.pipeline.definitions.config_def import ConfigDef
 from barnabas.pipeline.definitions.config_types import ConfigValueError, ParsedValue
 from barnabas.pipeline.mirror.flow_connector import (
     BOOTSTRAP,
@@ -38,7 +37,8 @@ DEDICATED_CONNECTOR: Final = "MirrorSourceConnector"
 DEDICATED_TOPICS: Final = "mm2-offsets."
 """The beginning of the names of its topics with positions."""
 _SIDES: Final = {"source": ("consumer", "admin"), "target": ("producer", "admin")}
-_SECURITY: Final = ("security.protocol", "ssl.", "sasl.")
+SECURITY: Final = ("security.protocol", "ssl.", "sasl.")
+"""Properties of clients that may be written without a prefix, for both clusters."""
 
 
 @attrs.frozen
@@ -189,7 +189,7 @@ def _client(properties: Mapping[str, str], side: str, runner: Mapping[str, str])
 
     Raises ConfigValueError.
     """
-    shared = {name: value for name, value in properties.items() if name.startswith(_SECURITY)}
+    shared = {name: value for name, value in properties.items() if name.startswith(SECURITY)}
     own = _with_prefix(properties, f"{side}.cluster.")
     own.pop("alias", None)
     name = f"{side}.cluster.{BOOTSTRAP}"
@@ -257,10 +257,3 @@ def _list(value: ParsedValue) -> tuple[str, ...]:
 
 def _number(value: ParsedValue) -> int:
     return value if isinstance(value, int) else 0
-
-
-DEFINITIONS: Final[tuple[ConfigDef, ...]] = (
-    SOURCE_DEFINITION,
-    CHECKPOINT_DEFINITION,
-    HEARTBEAT_DEFINITION,
-)

@@ -8,10 +8,11 @@ from barnabas.client.admin_calls import (
     BROKER_DEFAULT,
     EARLIEST,
     LATEST,
-    create_topic,
     describe_topic,
+    ensure_topic,
     list_offset,
 )
+from barnabas.pipeline.mirror.flow_connector import SyncTopic
 from barnabas.pipeline.mirror.mirrormaker.internal_records import InternalRecordError, OffsetSync
 from barnabas.pipeline.mirror.mirrormaker.offset_translation import (
     OffsetSyncStore,
@@ -20,7 +21,7 @@ from barnabas.pipeline.mirror.mirrormaker.offset_translation import (
     SyncPoint,
 )
 from barnabas.protocol.batches.record_decoding import Record
-from barnabas.protocol.errors import ErrorCode, KafkaError
+from barnabas.protocol.errors import KafkaError
 
 _COMPACTED: Final = {"cleanup.policy": "compact"}
 
@@ -51,36 +52,21 @@ class InternalTopic:
 
     async def create(self) -> None:
         """Create the topic unless it exists. Raises KafkaError, ClientError."""
-        if await describe_topic(self._client, self.name) is not None:
-            return
-        try:
-            await create_topic(
+        if await describe_topic(self._client, self.name) is None:
+            await ensure_topic(
                 self._client,
                 self.name,
                 partitions=1,
                 replication_factor=self._replication_factor,
                 configs=_COMPACTED,
             )
-        except KafkaError as error:
-            if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
-                raise
 
     async def new_records(self) -> list[Record]:
         """Return the records since the last call, or all; up to the end of now.
 
         Raises KafkaError, ClientError.
         """
-        start = await list_offset(self._client, self.name, 0, EARLIEST)
-        end = await list_offset(self._client, self.name, 0, LATEST)
-        position = max(start, self._position)
-        if end < position:  # the topic was created again
-            position = start
-        reader = RecordReader(self._client, self.name, 0, position, read_committed=True)
-        try:
-            found = [record async for record in reader.until(end)]
-        finally:
-            reader.close()
-        self._position = end
+        found, self._position = await stored_records(self._client, self.name, 0, self._position)
         return found
 
     async def write(self, records: Iterable[Written], timestamp_ms: int | None = None) -> None:
@@ -95,6 +81,25 @@ class InternalTopic:
             await self._producer.send(self.name, 0, found)
 
 
+async def stored_records(
+    client: KafkaClient, topic: str, partition: int, position: int = 0
+) -> tuple[list[Record], int]:
+    """Return the committed records from a position up to the end of now, and this end.
+
+    Raises KafkaError, ClientError.
+    """
+    start = await list_offset(client, topic, partition, EARLIEST)
+    end = await list_offset(client, topic, partition, LATEST)
+    position = max(start, position)
+    if end < position:  # the topic was created again
+        position = start
+    reader = RecordReader(client, topic, partition, position, read_committed=True)
+    try:
+        return [record async for record in reader.until(end)], end
+    finally:
+        reader.close()
+
+
 class OffsetSyncs:
     """The offset syncs of a flow: those in its topic, and newer ones that are not written yet."""
 
@@ -103,6 +108,12 @@ class OffsetSyncs:
         self._store = OffsetSyncStore()
         self._pending: dict[Partition, PartitionSyncs] = {}
         self._is_loaded = False
+
+    @classmethod
+    def of(cls, place: SyncTopic, source: KafkaClient, target: KafkaClient) -> "OffsetSyncs":
+        """Return the syncs in a topic of one of the clusters."""
+        side = source if place.at_source else target
+        return cls(InternalTopic(side, place.name, place.replication_factor))
 
     def add(self, where: Partition, points: Collection[SyncPoint]) -> None:
         """Take in the syncs of a copy, in order."""

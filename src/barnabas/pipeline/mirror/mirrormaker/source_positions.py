@@ -9,13 +9,13 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final, TypeAlias, cast
 
-from barnabas.client import KafkaClient, NewRecord, Producer, RecordReader
-from barnabas.client.admin_calls import EARLIEST, LATEST, list_offset
+from barnabas.client import KafkaClient, NewRecord, Producer
 from barnabas.pipeline.data.key_partitioner import partition_of
 from barnabas.pipeline.mirror import cluster_queries
 from barnabas.pipeline.mirror.flow_connector import PositionsTopic
 from barnabas.pipeline.mirror.flow_values import Partition
 from barnabas.pipeline.mirror.mirrormaker.maker_settings import DEDICATED_TOPICS
+from barnabas.pipeline.mirror.mirrormaker.maker_topics import stored_records
 from barnabas.protocol.errors import ErrorCode, KafkaError
 
 _FIELDS: Final = {"cluster", "partition", "topic"}
@@ -111,23 +111,17 @@ class SourcePositions:
         return partition_of(key, self._partitions), key
 
     async def _read_partition(self, number: int) -> None:
-        name = self._topic.name
-        start = await list_offset(self._client, name, number, EARLIEST)
-        end = await list_offset(self._client, name, number, LATEST)
-        reader = RecordReader(self._client, name, number, start, read_committed=True)
-        try:
-            async for record in reader.until(end):
-                where = read_key(self._topic, record.key)
-                if where is None or record.key is None:
-                    continue
-                self._keys[where] = number, record.key
-                position = read_value(record.value)
-                if position is None:
-                    self._positions.pop(where, None)
-                else:
-                    self._positions[where] = position
-        finally:
-            reader.close()
+        records, _ = await stored_records(self._client, self._topic.name, number)
+        for record in records:
+            where = read_key(self._topic, record.key)
+            if where is None or record.key is None:
+                continue
+            self._keys[where] = number, record.key
+            position = read_value(record.value)
+            if position is None:
+                self._positions.pop(where, None)
+            else:
+                self._positions[where] = position
 
 
 def _parsed(data: bytes | None) -> object:

@@ -3,6 +3,7 @@
 import abc
 import time
 from collections.abc import Awaitable, Callable
+from typing import Final
 
 import attrs
 
@@ -15,6 +16,8 @@ from barnabas.pipeline.mirror.client_thread import ClientThread
 from barnabas.pipeline.mirror.cluster_failures import unanswered
 from barnabas.pipeline.mirror.mirrormaker.maker_settings import ConnectorSettings
 from barnabas.protocol.errors import KafkaError
+
+_SHORTEST_S: Final = 0.1
 
 
 class TimedJob(LoopedJob, abc.ABC):
@@ -31,7 +34,7 @@ class TimedJob(LoopedJob, abc.ABC):
 
     @abc.abstractmethod
     def wait_s(self) -> float:
-        """Return the time until the next call."""
+        """Return the time until the next call is due."""
 
     def call(self, function: Callable[[], Awaitable[int]]) -> int:
         """Run a call in the thread of the clients. Raises JobStartError."""
@@ -50,7 +53,7 @@ class TimedJob(LoopedJob, abc.ABC):
             written=total.written + written,
             updated_ms=int(time.time() * 1000),
         )
-        return max(0.0, began_s + self.wait_s() - time.monotonic())
+        return max(0.0, began_s + max(_SHORTEST_S, self.wait_s()) - time.monotonic())
 
     def _run(self) -> None:
         try:
