@@ -3,6 +3,7 @@
 import logging
 import math
 import time
+from collections.abc import Callable
 from typing import Final
 
 import trio
@@ -26,6 +27,8 @@ _RETRY_S: Final = 1.0
 _OF_TASKS: Final = (JobState.FAILED, JobState.RESTARTING)
 
 _Records = list[StatusRecord | ActiveTopicRecord]
+_Change = Callable[[], _Records]
+"""Returns the records of a report when its turn comes: the records before it are replayed then."""
 
 
 class JobStatuses:
@@ -38,12 +41,12 @@ class JobStatuses:
         self._registry = registry
         self._worker_id = worker_id
         self._tracks_topics = tracks_topics
-        self._send, self._receive = trio.open_memory_channel[_Records](math.inf)
+        self._send, self._receive = trio.open_memory_channel[_Change](math.inf)
 
     async def write_queued(self) -> None:
         """Write records in the order of their reports, for as long as the task runs."""
         while True:
-            records = await self._receive.receive()
+            records = (await self._receive.receive())()
             while True:
                 try:
                     await self._store.write_statuses(records)
@@ -67,8 +70,7 @@ class JobStatuses:
         records += [
             self._record(name, task, state, report.trace, class_name) for task in range(tasks)
         ]
-        records += self._removed_tasks(name, tasks)
-        self._send.send_nowait(records)
+        self._send.send_nowait(lambda: [*records, *self._removed_tasks(name, tasks)])
 
     def _record(
         self, name: str, task: int | None, state: JobState, trace: str | None, class_name: str
@@ -86,12 +88,17 @@ class JobStatuses:
 
     def forget(self, name: str) -> None:
         """Queue the removal of everything about a deleted job."""
-        state = self._store.state
-        if name in state.connectors:
+        if name in self._store.state.connectors:
             return  # created again meanwhile
-        records = [StatusRecord(name, None, None), *self._removed_tasks(name, 0)]
-        records += [ActiveTopicRecord(topic, name, None) for topic in state.topics.get(name, ())]
-        self._send.send_nowait(records)
+        self._send.send_nowait(lambda: self._all_removed(name))
+
+    def _all_removed(self, name: str) -> _Records:
+        topics = self._store.state.topics.get(name, ())
+        return [
+            StatusRecord(name, None, None),
+            *self._removed_tasks(name, 0),
+            *(ActiveTopicRecord(topic, name, None) for topic in topics),
+        ]
 
     def track_topics(self, name: str, plan: JobPlan, progress: JobProgress) -> None:
         """Queue topics that a job uses and that are not tracked yet."""
@@ -104,7 +111,7 @@ class JobStatuses:
             for topic in sorted(_topics_of(plan, progress) - known.keys())
         ]
         if records:
-            self._send.send_nowait(records)
+            self._send.send_nowait(lambda: records)
 
 
 def _topics_of(plan: JobPlan, progress: JobProgress) -> set[str]:
