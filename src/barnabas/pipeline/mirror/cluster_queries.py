@@ -1,7 +1,7 @@
 """Requests of the driver to one cluster: topics, ends of partitions, properties."""
 
 from collections import defaultdict
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from typing import Final, NamedTuple, TypeVar
 
 import attrs
@@ -79,17 +79,21 @@ class Topic:
 async def topics(client: KafkaClient, names: Collection[str] | None = None) -> dict[str, Topic]:
     """Return the topics that exist, of the given names or all. Raises KafkaError, ClientError."""
 
-    async def attempt() -> MetadataResponse:
+    async def attempt() -> dict[str, Topic]:
         wanted = None
         if names is not None:
             wanted = [MetadataRequest.MetadataRequestTopic(name=name) for name in names]
         request = MetadataRequest(topics=wanted, allow_auto_topic_creation=False)
         response = await client.ask_any(request, MetadataResponse)
         client.metadata.update(response)
-        return response
+        return _existing_topics(response)
 
+    return await client.retry("describing topics", attempt)
+
+
+def _existing_topics(response: MetadataResponse) -> dict[str, Topic]:
     found: dict[str, Topic] = {}
-    for topic in (await client.retry("describing topics", attempt)).topics:
+    for topic in response.topics:
         code = error_code(topic.error_code)
         if topic.name is None or code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             continue
@@ -280,23 +284,21 @@ async def _ends_of_epochs(
     return found
 
 
-async def _reachable(client: KafkaClient) -> AsyncIterator[BrokerConnection]:
-    """Yield a connection to each broker; a broker that has failed is left out for a while.
+async def _reachable(client: KafkaClient) -> list[BrokerConnection]:
+    """Return a connection to each broker; a broker that has failed is left out for a while.
 
     Raises ConnectionFailureError when no broker can be reached.
     """
     failure: ConnectionFailureError | None = None
-    is_one_there = False
+    found: list[BrokerConnection] = []
     for address in list(client.metadata.brokers.values()):
         try:
-            connection = await client.pool.connection(address, _LANE)
+            found.append(await client.pool.connection(address, _LANE))
         except ConnectionFailureError as error:
             failure = error
-            continue
-        is_one_there = True
-        yield connection
-    if failure is not None and not is_one_there:
+    if failure is not None and not found:
         raise failure
+    return found
 
 
 async def partition_sizes(client: KafkaClient, pairs: Iterable[Partition]) -> dict[Partition, int]:
@@ -309,29 +311,40 @@ async def partition_sizes(client: KafkaClient, pairs: Iterable[Partition]) -> di
         grouped[topic].append(partition)
     topic_kind = DescribeLogDirsRequest.DescribableLogDirTopic
     wanted = [topic_kind(topic=name, partitions=numbers) for name, numbers in grouped.items()]
-    found: defaultdict[Partition, int] = defaultdict(int)
-    async for connection in _reachable(client):
-        response = await connection.ask(
-            DescribeLogDirsRequest(topics=wanted), DescribeLogDirsResponse
-        )
-        raise_for(response.error_code, "describing log directories")
-        for directory in response.results:
-            for topic in directory.topics:
-                for each in topic.partitions:
-                    where = topic.name, each.partition_index
-                    found[where] = max(found[where], each.partition_size)
-    return dict(found)
+
+    async def attempt() -> dict[Partition, int]:
+        found: defaultdict[Partition, int] = defaultdict(int)
+        for connection in await _reachable(client):
+            response = await connection.ask(
+                DescribeLogDirsRequest(topics=wanted), DescribeLogDirsResponse
+            )
+            raise_for(response.error_code, "describing log directories")
+            for directory in response.results:
+                for topic in directory.topics:
+                    for each in topic.partitions:
+                        where = topic.name, each.partition_index
+                        found[where] = max(found[where], each.partition_size)
+        return dict(found)
+
+    return await client.retry("describing log directories", attempt)
 
 
 async def groups(client: KafkaClient) -> list[str]:
-    """Return the names of all groups with offsets of consumers. Raises KafkaError, ClientError."""
-    found: set[str] = set()
-    async for connection in _reachable(client):
-        response = await connection.ask(ListGroupsRequest(), ListGroupsResponse)
-        raise_for(response.error_code, "listing groups")
-        kinds = ("", _CONSUMER)
-        found |= {each.group_id for each in response.groups if each.protocol_type in kinds}
-    return sorted(found)
+    """Return the names of all groups with offsets of consumers. Raises KafkaError, ClientError.
+
+    A broker that loads the groups of a partition refuses with COORDINATOR_LOAD_IN_PROGRESS.
+    """
+
+    async def attempt() -> set[str]:
+        found: set[str] = set()
+        for connection in await _reachable(client):
+            response = await connection.ask(ListGroupsRequest(), ListGroupsResponse)
+            raise_for(response.error_code, "listing groups")
+            kinds = ("", _CONSUMER)
+            found |= {each.group_id for each in response.groups if each.protocol_type in kinds}
+        return found
+
+    return sorted(await client.retry("listing groups", attempt))
 
 
 async def topic_configs(client: KafkaClient, names: Collection[str]) -> dict[str, dict[str, str]]:
@@ -345,19 +358,20 @@ async def topic_configs(client: KafkaClient, names: Collection[str]) -> dict[str
         for name in names
     ]
 
-    async def attempt() -> DescribeConfigsResponse:
+    async def attempt() -> dict[str, dict[str, str]]:
         request = DescribeConfigsRequest(resources=resources)
-        return await client.ask_any(request, DescribeConfigsResponse)
+        response = await client.ask_any(request, DescribeConfigsResponse)
+        found: dict[str, dict[str, str]] = {}
+        for result in response.results:
+            raise_for(result.error_code, f"topic {result.resource_name}")
+            found[result.resource_name] = {
+                each.name: each.value
+                for each in result.configs
+                if each.config_source == _DYNAMIC_TOPIC and each.value is not None
+            }
+        return found
 
-    found: dict[str, dict[str, str]] = {}
-    for result in (await client.retry("describing properties of topics", attempt)).results:
-        raise_for(result.error_code, f"topic {result.resource_name}")
-        found[result.resource_name] = {
-            each.name: each.value
-            for each in result.configs
-            if each.config_source == _DYNAMIC_TOPIC and each.value is not None
-        }
-    return found
+    return await client.retry("describing properties of topics", attempt)
 
 
 async def alter_configs(client: KafkaClient, topic: str, changes: Mapping[str, str | None]) -> None:
