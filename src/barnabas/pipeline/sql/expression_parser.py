@@ -16,7 +16,7 @@ from sqlglot.tokenizer_core import TokenType
 
 from barnabas.pipeline.sql.sql_failures import SqlError, position
 from barnabas.pipeline.sql.sql_tokens import RESERVED, is_word, name_of
-from barnabas.pipeline.sql.statement_values import SqlType
+from barnabas.pipeline.sql.sql_types import SqlType
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -11,17 +11,9 @@ from typing import Literal
 
 from sqlglot import expressions as exp
 
+from barnabas.pipeline.sql.sql_types import SqlType
+
 SourceKind = Literal["STREAM", "TABLE"]
-
-
-@dataclass(frozen=True)
-class SqlType:
-    """A type by name, with its element types, its fields (STRUCT) or its numbers (DECIMAL)."""
-
-    name: str
-    elements: tuple[SqlType, ...] = ()
-    fields: tuple[tuple[str, SqlType], ...] = ()
-    numbers: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
