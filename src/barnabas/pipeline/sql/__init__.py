@@ -1,13 +1,15 @@
 """SQL over topics, in ksqlDB's statements.
 
-A script becomes statements, which are plain values, and an expression becomes a column of Spark with
-its type. docs/sql.md lists what is not there yet.
+A script becomes statements, which are plain values. A statement changes the catalog, and a query
+becomes a plan, which runs on `barnabas.streams`. docs/sql.md lists what is not there yet.
 
 What lives here: ksqlDB's grammar, written from its documentation, on sqlglot's tokenizer and
-expression parser (the extra `sql`), and ksqlDB's types and functions. What may not: input and output,
-and operators of stream processing, which are `streams`'. Nothing that starts without SQL imports this
-package.
+expression parser (the extra `sql`), ksqlDB's types, functions and rules. What may not: operators of
+stream processing, which are `streams`'. Nothing that starts without SQL imports this package.
 
+    planning            plans onto `barnabas.streams`, and the serdes of the formats
+    analysis            queries to plans: names, types, keys, windows
+    catalog             streams, tables, types and queries, as values
     functions           types of expressions, operators and functions, as columns of Spark
     scripts             a text divided into statements, variables, limits
     statement_parser    statements

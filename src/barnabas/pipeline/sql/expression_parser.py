@@ -81,6 +81,10 @@ class ExpressionParser(Parser):
         self._advance()
         return name_of(token)
 
+    def place(self) -> tuple[int, int]:
+        """Return the line and the column of the current token, both from 1."""
+        return position(self.sql, self._curr.start if self._curr else len(self.sql))
+
     def string(self, what: str) -> str:
         """Consume a string in single quotes."""
         if self._curr.token_type is not TokenType.STRING:

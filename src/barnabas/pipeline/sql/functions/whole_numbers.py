@@ -23,8 +23,10 @@ def wrapped_int(value: Column) -> Column:
 def wrapped_long(value: Column) -> Column:
     """Return the lowest 64 bits of a DECIMAL without digits after the point."""
     wide = value.cast(_WIDE)
-    rest = spark().pmod(wide, spark().lit(_ALL_LONGS).cast(_WIDE))
-    signed = spark().when(rest >= _ALL_LONGS // 2, rest - _ALL_LONGS).otherwise(rest)
+    # Spark's literals have no integer of this size, but texts that are cast.
+    count, half = (spark().lit(str(each)).cast(_WIDE) for each in (_ALL_LONGS, _ALL_LONGS // 2))
+    rest = spark().pmod(wide, count)
+    signed = spark().when(rest >= half, rest - count).otherwise(rest)
     return spark().coalesce(value.try_cast("bigint"), signed.try_cast("bigint"))
 
 
