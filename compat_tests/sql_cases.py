@@ -40,6 +40,12 @@ class Case:
 
 def cases_of(directory: Path) -> Iterator[Case]:
     """Read the cases of all files of the directory that are enabled."""
+    for name, statements, test in enabled_cases(directory):
+        yield Case(name, statements, "expectedException" in test)
+
+
+def enabled_cases(directory: Path) -> Iterator[tuple[str, tuple[str, ...], dict[str, Any]]]:
+    """Return the name, the statements and the JSON of each enabled case in each of its formats."""
     for path in sorted(directory.glob("*.json")):
         text = _STRING_OR_COMMENT.sub(lambda match: match[1] or " ", path.read_text())
         for test in json.loads(text)["tests"]:
@@ -47,11 +53,12 @@ def cases_of(directory: Path) -> Iterator[Case]:
                 yield from _expanded(path.stem, test)
 
 
-def _expanded(file: str, test: dict[str, Any]) -> Iterator[Case]:
+def _expanded(
+    file: str, test: dict[str, Any]
+) -> Iterator[tuple[str, tuple[str, ...], dict[str, Any]]]:
     for form in test.get("format", [""]):
         statements = tuple(each.replace("{FORMAT}", form) for each in test["statements"])
-        name = f"{file}: {test['name']}{f' [{form}]' if form else ''}"
-        yield Case(name, statements, "expectedException" in test)
+        yield f"{file}: {test['name']}{f' [{form}]' if form else ''}", statements, test
 
 
 def refusal(case: Case) -> str | None:
