@@ -84,7 +84,8 @@ def of_spark(value: Any, kind: SqlType) -> Any:
 def same(one: Any, other: Any) -> bool:
     """True for equal values; DOUBLEs may differ in the last digits, and NaN equals NaN."""
     if isinstance(one, float) and isinstance(other, float):
-        return one == other or one != one and other != other or abs(one - other) <= abs(one) * 1e-12
+        are_nan = one != one and other != other
+        return are_nan or one == other or abs(one - other) <= abs(one) * 1e-12
     if isinstance(one, (list, tuple)) and isinstance(other, (list, tuple)):
         return len(one) == len(other) and all(map(same, one, other))
     if isinstance(one, dict) and isinstance(other, dict):

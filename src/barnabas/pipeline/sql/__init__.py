@@ -1,12 +1,12 @@
 """SQL over topics, in ksqlDB's statements.
 
-A script becomes statements, which are plain values, and an expression becomes a column of Spark with
-its type. docs/sql.md lists what is not there yet.
+A script becomes statements, which are plain values, and an expression becomes a column of Spark
+with its type. docs/sql.md lists what is not there yet.
 
 What lives here: ksqlDB's grammar, written from its documentation, on sqlglot's tokenizer and
-expression parser (the extra `sql`), and ksqlDB's types and functions. What may not: input and output,
-and operators of stream processing, which are `streams`'. Nothing that starts without SQL imports this
-package.
+expression parser (the extra `sql`), and ksqlDB's types and functions. What may not: input and
+output, and operators of stream processing, which are `streams`'. Nothing that starts without SQL
+imports this package.
 
     functions           types of expressions, operators and functions, as columns of Spark
     scripts             a text divided into statements, variables, limits

@@ -33,13 +33,11 @@ def _to_bytes(text: Column, encoding: Column) -> Column:
     f = spark()
     digits = f.regexp_replace(text, "^(0[xX]|[xX]'|\\\\x)|'$", "")
     even = f.when(f.length(digits) % 2 == 1, f.concat(f.lit("0"), digits)).otherwise(digits)
+    ascii_text = f.regexp_replace(text, r"[^\x00-\x7F]", "?")
     return (
         f.when(f.lower(encoding) == "hex", f.when(even.rlike(_HEX), f.unhex(even)))
         .when(f.lower(encoding) == "utf8", f.encode(text, "UTF-8"))
-        .when(
-            f.lower(encoding) == "ascii",
-            f.when(text.rlike(r"^\p{ASCII}*$"), f.encode(text, "UTF-8")),
-        )
+        .when(f.lower(encoding) == "ascii", f.encode(ascii_text, "UTF-8"))
         .when(f.lower(encoding) == "base64", f.try_to_binary(text, f.lit("base64")))
     )
 
@@ -47,11 +45,12 @@ def _to_bytes(text: Column, encoding: Column) -> Column:
 def _from_bytes(data: Column, encoding: Column) -> Column:
     """Return bytes as a text in hex, utf8, ascii or base64."""
     f = spark()
-    plain = f.when(f.is_valid_utf8(data.cast("string")), data.cast("string"))
+    plain = f.make_valid_utf8(data.cast("string"))
+    ascii_text = f.regexp_replace(f.decode(data, "ISO-8859-1"), r"[^\x00-\x7F]", "\ufffd")
     return (
         f.when(f.lower(encoding) == "hex", f.hex(data))
         .when(f.lower(encoding) == "utf8", plain)
-        .when(f.lower(encoding) == "ascii", f.when(plain.rlike(r"^\p{ASCII}*$"), plain))
+        .when(f.lower(encoding) == "ascii", ascii_text)
         .when(f.lower(encoding) == "base64", f.base64(data))
     )
 

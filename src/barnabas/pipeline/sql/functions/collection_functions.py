@@ -12,6 +12,7 @@ from barnabas.pipeline.sql.functions.function_values import (
     Signature,
     Types,
     V,
+    call,
     each,
     kept,
     row,
@@ -69,7 +70,7 @@ def _joined_by(types: Types, values: Column, delimiter: Column) -> Column:
     kind = types[0].element
     null = spark().lit("null")
     texts = each(values, lambda value: spark().coalesce(as_string(value, kind), null))
-    return spark().array_join(texts, spark().coalesce(delimiter, spark().lit("")))
+    return call("array_join", texts, spark().coalesce(delimiter, spark().lit("")))
 
 
 def _sorted_by(values: Column, order: Column) -> Column:

@@ -12,6 +12,7 @@ from barnabas.pipeline.sql.functions.function_values import (
     UNIT,
     Function,
     Signature,
+    call,
     row,
     spark,
     takes,
@@ -40,7 +41,7 @@ def _dates(name: str, since: str, description: str, *signatures: Signature) -> F
 
 
 def _text(at: Column, pattern: Column) -> Column:
-    return spark().when(pattern.rlike(_FORMAT), spark().date_format(at, pattern))
+    return spark().when(pattern.rlike(_FORMAT), call("date_format", at, pattern))
 
 
 def _text_in_zone(at: Column, pattern: Column, zone: Column) -> Column:
@@ -92,7 +93,8 @@ def _time_at(time: Column) -> Column:
 
 
 def _time_of(text: Column, pattern: Column) -> Column:
-    return (_millis(_parsed(text, pattern)) % _DAY_MS).cast("int")
+    ms = _millis(_parsed(text, pattern))
+    return spark().pmod(ms, spark().lit(_DAY_MS)).cast("int")
 
 
 def _date_of(text: Column, pattern: Column) -> Column:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from barnabas.pipeline.sql.functions import (
+    aggregate_functions,
     byte_functions,
     collection_functions,
     date_functions,
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from barnabas.pipeline.sql.functions.function_values import Function
 
 _ROWS: Final = (
+    *aggregate_functions.ROWS,
     *byte_functions.ROWS,
     *collection_functions.ROWS,
     *date_functions.ROWS,

@@ -11,6 +11,7 @@ from barnabas.pipeline.sql.functions.function_values import (
     Function,
     Signature,
     Types,
+    call,
     each,
     each_entry,
     row,
@@ -160,7 +161,7 @@ def _is_not_in(entries: Column) -> Callable[[Column, Column], Column]:
 
 
 def _extracted(text: Column, path: Column) -> Column:
-    return spark().get_json_object(text, path)
+    return call("get_json_object", text, path)
 
 
 ROWS: Final = (

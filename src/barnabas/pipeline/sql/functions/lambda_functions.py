@@ -54,13 +54,20 @@ def _transformed(values: Column, function: Build) -> Column:
 
 
 def _transformed_map(entries: Column, key: Build, value: Build) -> Column:
-    """Return the map of new keys and values; of equal new keys the last wins."""
+    """Return the map of new keys and values; NULL when two of the new keys are equal."""
 
     def entry(old: Column) -> Column:
         new_key, new_value = (by(old["key"], old["value"]) for by in (key, value))
         return spark().struct(new_key.alias("key"), new_value.alias("value"))
 
-    return map_of_entries(spark().transform(spark().map_entries(entries), entry))
+    found = spark().transform(spark().map_entries(entries), entry)
+    keys = spark().transform(found, _key)
+    is_map = spark().size(spark().array_distinct(keys)) == spark().size(entries)
+    return spark().when(is_map, map_of_entries(found))
+
+
+def _key(entry: Column) -> Column:
+    return entry["key"]
 
 
 def _reduced(types: Types, values: Column, state: Column, function: Build) -> Column:

@@ -85,11 +85,6 @@ def _log(value: Column) -> Column:
     return spark().when(value < 0, nan).when(value == 0, minus).otherwise(spark().ln(value))
 
 
-def _log10(value: Column) -> Column:
-    minus, nan = spark().lit(float("-inf")), spark().lit(float("nan"))
-    return spark().when(value < 0, nan).when(value == 0, minus).otherwise(spark().log10(value))
-
-
 def _log_of_base(base: Column, value: Column) -> Column:
     nan, minus = spark().lit(float("nan")), spark().lit(float("-inf"))
     is_bad = (base <= 0) | (base == 1) | (value < 0)
@@ -120,19 +115,20 @@ def _whole_decimal(types: Types) -> SqlType:
 
 
 def _round_decimal(types: Types, value: Column, places: Column) -> Column:
-    return _half_up(value, places).try_cast(to_spark(types[0]))
+    return _half_up(value, places, types[0])
 
 
 def _round_decimal_whole(types: Types, value: Column) -> Column:
-    return _half_up(value, spark().lit(0)).try_cast(to_spark(_whole_decimal(types)))
+    return _half_up(value, spark().lit(0), _whole_decimal(types))
 
 
-def _half_up(value: Column, places: Column) -> Column:
+def _half_up(value: Column, places: Column, to: SqlType) -> Column:
     """Return a DECIMAL rounded to places, halves toward the positive."""
     found = spark().round(value, places)
-    step = _step(places)
-    is_half = (value < 0) & (value - found == found + step - value)
-    return spark().when(is_half, found + step).otherwise(found)
+    above = found + _step(places)
+    is_half = (value < 0) & (value - found == above - value)
+    kind = to_spark(to)
+    return spark().when(is_half, above.try_cast(kind)).otherwise(found.try_cast(kind))
 
 
 def _step(places: Column) -> Column:
@@ -151,24 +147,23 @@ def _truncated(value: Column, places: Column) -> Column:
     return whole / factor
 
 
-def _cut_decimal(value: Column, places: Column) -> Column:
+def _cut_decimal(value: Column, places: Column, to: SqlType) -> Column:
     """Return a DECIMAL without the digits after the places."""
-    found = spark().round(value, places)
-    step = _step(places)
-    too_far = (
+    found, step, kind = spark().round(value, places), _step(places), to_spark(to)
+    return (
         spark()
-        .when((value > 0) & (found > value), found - step)
-        .when((value < 0) & (found < value), found + step)
+        .when((value > 0) & (found > value), (found - step).try_cast(kind))
+        .when((value < 0) & (found < value), (found + step).try_cast(kind))
+        .otherwise(found.try_cast(kind))
     )
-    return spark().coalesce(too_far, found)
 
 
 def _trunc_decimal(types: Types, value: Column, places: Column) -> Column:
-    return _cut_decimal(value, places).try_cast(to_spark(types[0]))
+    return _cut_decimal(value, places, types[0])
 
 
 def _trunc_decimal_whole(types: Types, value: Column) -> Column:
-    return _cut_decimal(value, spark().lit(0)).try_cast(to_spark(_whole_decimal(types)))
+    return _cut_decimal(value, spark().lit(0), _whole_decimal(types))
 
 
 def _series(start: Column, end: Column) -> Column:
@@ -288,8 +283,8 @@ ROWS: Final = (
     _numbers(
         "LOG",
         "0.29.0",
-        "The logarithm to base 10, or to the base that is the first of two arguments.",
-        takes(DOUBLE, to=DOUBLE, by=_log10),
+        "The natural logarithm, as ksqlDB computes it, or that to the first of two arguments.",
+        takes(DOUBLE, to=DOUBLE, by=_log),
         takes(DOUBLE, DOUBLE, to=DOUBLE, by=_log_of_base),
     ),
     _numbers("PI", "0.28.0", "The number pi.", takes(to=DOUBLE, by=lambda: spark().lit(math.pi))),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from barnabas.pipeline.sql.functions.function_values import (
     Function,
     Signature,
+    call,
     each,
     kept,
     row,
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 _BLANKS: Final = "".join(map(chr, range(33)))
 _ONE_BYTE: Final = "ISO-8859-1"
-_UNICODE: Final = r"^\\u([0-9a-fA-F]{4,6})$"
+_UNICODE: Final = r"^(\\u[0-9a-fA-F]{4}){1,2}$"
 
 
 def _strings(name: str, since: str, description: str, *signatures: Signature) -> Function:
@@ -39,8 +40,8 @@ def _character(code: Column) -> Column:
 
 def _character_of(text: Column) -> Column:
     f = spark()
-    code = f.conv(f.regexp_extract(text, _UNICODE, 1), 16, 10).try_cast("int")
-    return f.when(text.rlike(_UNICODE), _character(code))
+    data = f.unhex(f.replace(text, f.lit("\\u"), f.lit("")))
+    return f.when(text.rlike(_UNICODE), f.decode(data, "UTF-16BE"))
 
 
 def _joined(*values: Column) -> Column:
@@ -54,7 +55,7 @@ def _joined_bytes(*values: Column) -> Column:
 
 def _joined_by(separator: Column, *values: Column) -> Column:
     parts = kept(spark().array(*values), lambda value: value.isNotNull())
-    return spark().array_join(parts, separator)
+    return call("array_join", parts, separator)
 
 
 def _joined_bytes_by(separator: Column, *values: Column) -> Column:
@@ -131,7 +132,7 @@ def _divided_to_map(text: Column, between: Column, inside: Column) -> Column:
     parts = kept(_divided(text, between), lambda part: f.contains(part, inside))
 
     def entry(part: Column) -> Column:
-        key = f.substring_index(part, inside, 1)
+        key = call("substring_index", part, inside, f.lit(1))
         rest = f.substring(part, f.length(key) + f.length(inside) + 1, f.length(part))
         value = _divided(rest, inside)[0]
         return f.struct(key.alias("key"), value.alias("value"))
@@ -148,7 +149,7 @@ def _part(value: Column, start: Column, size: Column) -> Column:
     f = spark()
     before_first = (start < 0) & (-start > f.length(value))
     place = f.when(before_first, f.lit(1)).otherwise(start)
-    return f.substring(value, place, f.greatest(size, f.lit(0)))
+    return f.when(size >= 0, f.substring(value, place, size))
 
 
 def _title(text: Column) -> Column:
