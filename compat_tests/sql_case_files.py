@@ -9,7 +9,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 # A string, which stays, or a comment, which JSON does not have.
@@ -44,25 +44,38 @@ class Case:
 
 def cases_of(directory: Path) -> Iterator[Case]:
     """Read the cases of all files of the directory that are enabled."""
-    for path in sorted(directory.glob("*.json")):
-        text = _STRING_OR_COMMENT.sub(lambda match: match[1] or " ", path.read_text())
-        for test in json.loads(text, parse_float=Decimal)["tests"]:
-            if test.get("enabled", True):
-                yield from _expanded(path.stem, test)
-
-
-def _expanded(file: str, test: dict[str, Any]) -> Iterator[Case]:
-    for form in test.get("format", [""]):
+    for file, form, test in _tests_of(directory, Decimal):
         yield Case(
             file,
             f"{test['name']}{f' [{form}]' if form else ''}",
-            tuple(each.replace("{FORMAT}", form) for each in test["statements"]),
+            _statements(test, form),
             "expectedException" in test,
             tuple(_record(each, form) for each in test.get("inputs", [])),
             tuple(_record(each, form) for each in test.get("outputs", [])),
             test.get("properties", {}),
             tuple(test.get("topics", [])),
         )
+
+
+def enabled_cases(directory: Path) -> Iterator[tuple[str, tuple[str, ...], dict[str, Any]]]:
+    """Return the name, the statements and the JSON of each enabled case in each of its formats."""
+    for file, form, test in _tests_of(directory, float):
+        yield f"{file}: {test['name']}{f' [{form}]' if form else ''}", _statements(test, form), test
+
+
+def _tests_of(
+    directory: Path, parse_float: Callable[[str], Any]
+) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    for path in sorted(directory.glob("*.json")):
+        text = _STRING_OR_COMMENT.sub(lambda match: match[1] or " ", path.read_text())
+        for test in json.loads(text, parse_float=parse_float)["tests"]:
+            if test.get("enabled", True):
+                for form in test.get("format", [""]):
+                    yield path.stem, form, test
+
+
+def _statements(test: dict[str, Any], form: str) -> tuple[str, ...]:
+    return tuple(each.replace("{FORMAT}", form) for each in test["statements"])
 
 
 def _record(record: dict[str, Any], form: str) -> CaseRecord:

@@ -255,7 +255,8 @@ class ExpressionParser(Parser):
         parameters = self._lambda_parameters()
         if parameters:
             return exp.Lambda(this=self.expression_here(), expressions=parameters)
-        self._match(TokenType.DISTINCT)
+        if self._curr and self._curr.token_type is TokenType.DISTINCT:
+            raise self.failure("A call has no DISTINCT; write COUNT_DISTINCT(x) or COLLECT_SET(x)")
         value = self.expression_here()
         if self._match(TokenType.COLON_EQ):
             name = value.this if isinstance(value, exp.Column) else value

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from barnabas.pipeline.sql.functions.function_values import each, each_entry, spark
+from barnabas.pipeline.sql.functions.function_values import call, each, each_entry, spark
 from barnabas.pipeline.sql.functions.whole_numbers import wrapped_int, wrapped_long
 from barnabas.pipeline.sql.sql_failures import UnresolvedError
 from barnabas.pipeline.sql.sql_types import NULL, STRING, SqlType, to_spark
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 _WHOLE: Final = {"INTEGER": ("int", -(2**31), 2**31 - 1), "BIGINT": ("bigint", -(2**63), 2**63 - 1)}
 _FROM_STRING: Final = {"BOOLEAN", "INTEGER", "BIGINT", "DECIMAL", "DOUBLE", "DATE", "TIME"}
 _MORE: Final = {("TIMESTAMP", "DATE"), ("TIMESTAMP", "TIME"), ("DATE", "TIMESTAMP")}
-_DATE: Final = r"^\s*[0-9]{4}-[0-9]{2}-[0-9]{2}\s*$"
 _TIME: Final = r"^([0-9]{2}):([0-9]{2})(?::([0-9]{2})(?:\.([0-9]{1,9}))?)?$"
 _TIMESTAMP: Final = (
     r"^([0-9]{4})(?:-([0-9]{2})(?:-([0-9]{2})(?:T(?:([0-9]{2})(?::([0-9]{2})"
@@ -65,7 +64,8 @@ def cast(value: Column, kind: SqlType, to: SqlType) -> Column:
     if to.name in _WHOLE:
         return _whole(value, kind, to.name)
     if to.name == "TIME":
-        return (spark().unix_millis(value) % 86_400_000).cast("int")
+        day_ms = spark().lit(86_400_000)
+        return spark().pmod(spark().unix_millis(value), day_ms).cast("int")
     return value.try_cast(to_spark(to))
 
 
@@ -112,7 +112,7 @@ def _from_string(value: Column, to: SqlType) -> Column:
     if to.name == "BOOLEAN":
         return spark().lower(text) == "true"
     if to.name == "DATE":
-        return spark().when(value.rlike(_DATE), text.try_cast("date"))
+        return spark().when(~text.contains("T"), parsed_timestamp(text).cast("date"))
     if to.name == "TIME":
         return parsed_time(text)
     if to.name == "TIMESTAMP":
@@ -153,7 +153,7 @@ def as_string(value: Column, kind: SqlType) -> Column:
         return time_text(value)
     if kind.name == "ARRAY":
         texts = each(value, lambda element: _element(element, kind.element))
-        return _between("[", spark().array_join(texts, ", "), "]")
+        return _between("[", call("array_join", texts, spark().lit(", ")), "]")
     if kind.name == "MAP":
         pairs = each(
             spark().map_entries(value),
@@ -163,7 +163,7 @@ def as_string(value: Column, kind: SqlType) -> Column:
                 _element(pair["value"], kind.element),
             ),
         )
-        return _between("{", spark().array_join(pairs, ", "), "}")
+        return _between("{", call("array_join", pairs, spark().lit(", ")), "}")
     if kind.name == "STRUCT":
         return _struct_text(value, kind)
     return value.cast("string")

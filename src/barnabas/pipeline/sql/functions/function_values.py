@@ -15,6 +15,12 @@ Column: TypeAlias = Any
 Build: TypeAlias = Callable[..., Column]
 """Makes a column of the columns of the arguments."""
 
+
+def call(name: str, *values: Column) -> Column:
+    """Return a function of Spark of columns, for which PySpark takes constants only."""
+    return spark().call_function(name, *values)
+
+
 By: TypeAlias = (
     Callable[[], Column]
     | Callable[[Column], Column]
@@ -183,8 +189,8 @@ class ResolvedAggregate:
     """True when the frame needs the columns of `POSITION`."""
 
 
-POSITION: Final = ("_timestamp", "_partition", "_offset")
-"""The columns that order the records of a group, for EARLIEST_BY_OFFSET and LATEST_BY_OFFSET."""
+POSITION: Final = ("_offset", "_timestamp", "_partition")
+"""The columns that order the records of a group, for COLLECT_LIST and the aggregates by offset."""
 
 
 def row(name: str, category: str, since: str, description: str, *signatures: Signature) -> Function:

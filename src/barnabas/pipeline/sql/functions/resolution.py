@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from barnabas.pipeline.sql.functions.casts import cast
 from barnabas.pipeline.sql.functions.function_table import FUNCTIONS, MISSING
 from barnabas.pipeline.sql.functions.function_values import (
-    POSITION,
     UNIT,
     Lambda,
     ResolvedAggregate,
@@ -88,13 +87,8 @@ def aggregate(name: str, arguments: Sequence[SqlType]) -> ResolvedAggregate:
     return ResolvedAggregate(name, found.returns, found.column, name in BY_POSITION)
 
 
-BY_POSITION = frozenset({"EARLIEST_BY_OFFSET", "LATEST_BY_OFFSET"})
+BY_POSITION = frozenset({"COLLECT_LIST", "EARLIEST_BY_OFFSET", "LATEST_BY_OFFSET"})
 """The aggregates that read the columns of `POSITION`."""
-
-
-def position_columns() -> tuple[str, ...]:
-    """Return the columns by which records of a group are ordered."""
-    return POSITION
 
 
 def _resolved(name: str, kind: Kind, arguments: Sequence[Argument]) -> ResolvedFunction:

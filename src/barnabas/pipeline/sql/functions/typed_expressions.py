@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 from sqlglot import expressions as exp
 
 from barnabas.pipeline.sql.functions import operators
-from barnabas.pipeline.sql.functions.casts import check_cast
+from barnabas.pipeline.sql.functions.casts import check_cast, parsed_timestamp
 from barnabas.pipeline.sql.functions.function_values import UNIT, Lambda, spark
 from barnabas.pipeline.sql.functions.literals import (
     Names,
@@ -27,11 +27,13 @@ from barnabas.pipeline.sql.functions.literals import (
     literal,
     number,
 )
+from barnabas.pipeline.sql.functions.map_entries import map_of_entries
 from barnabas.pipeline.sql.functions.operators import operation
 from barnabas.pipeline.sql.functions.resolution import scalar, takes_unit
 from barnabas.pipeline.sql.functions.units import UNITS
 from barnabas.pipeline.sql.sql_failures import SqlError, UnresolvedError
 from barnabas.pipeline.sql.sql_types import (
+    BIGINT,
     BOOLEAN,
     NULL,
     SqlType,
@@ -129,9 +131,28 @@ def _applied(found: ResolvedFunction, *operands: TypedExpression) -> TypedExpres
 
 
 def _operator(node: exp.Expr, scope: Scope) -> TypedExpression:
-    operands = [typed(node.this, scope), typed(node.expression, scope)]
+    operands = _with_times(typed(node.this, scope), typed(node.expression, scope), node)
     sign = _SIGNS[type(node)]
     return _applied(operation(sign, *(each.type for each in operands)), *operands)
+
+
+def _with_times(
+    one: TypedExpression, other: TypedExpression, node: exp.Expr
+) -> list[TypedExpression]:
+    """Return operands of which a text beside ROWTIME or a window's bound is milliseconds."""
+    operands = [one, other]
+    for at, side in enumerate((node.this, node.args.get("expression"))):
+        if isinstance(side, exp.Column) and side.name in _TIMES:
+            text = operands[1 - at]
+            if isinstance(text.literal, str):
+                operands[1 - at] = _milliseconds(text)
+    return operands
+
+
+def _milliseconds(text: TypedExpression) -> TypedExpression:
+    return TypedExpression(
+        BIGINT, lambda names: spark().unix_millis(parsed_timestamp(text.column(names)))
+    )
 
 
 def _not(node: exp.Expr, scope: Scope) -> TypedExpression:
@@ -165,6 +186,8 @@ def _in(node: exp.Expr, scope: Scope) -> TypedExpression:
 
 def _between(node: exp.Expr, scope: Scope) -> TypedExpression:
     value, low, high = (typed(node.args[name], scope) for name in ("this", "low", "high"))
+    _, low = _with_times(value, low, node)
+    _, high = _with_times(value, high, node)
     bounds = [_compared(">=", value, low), _compared("<=", value, high)]
     return _applied(operation("AND", BOOLEAN, BOOLEAN), *bounds)
 
@@ -180,7 +203,8 @@ def _any(conditions: Sequence[TypedExpression]) -> TypedExpression:
 
 def _like(node: exp.Expr, scope: Scope, escape: str | None = None) -> TypedExpression:
     value, pattern = typed(node.this, scope), typed(node.expression, scope)
-    return _applied(operators.like(value.type, pattern.type, escape), value, pattern)
+    found = _applied(operators.like(value.type, pattern.type, escape), value, pattern)
+    return _applied(operation("NOT", BOOLEAN), found) if node.args.get("negate") else found
 
 
 def _escape(node: exp.Expr, scope: Scope) -> TypedExpression:
@@ -264,19 +288,24 @@ def _struct(node: exp.Expr, scope: Scope) -> TypedExpression:
 
 def _map(node: exp.Expr, scope: Scope) -> TypedExpression:
     pairs = _pairs(node)
-    key, keys = common_list([typed(pair.this, scope) for pair in pairs])
+    key, keys = common_list([typed(_key(pair.this), scope) for pair in pairs])
     kind, values = common_list([typed(pair.expression, scope) for pair in pairs])
     if NULL in (key, kind):
         raise UnresolvedError("A MAP needs a key and a value that are not NULL; use CAST")
 
     def column(names: Names) -> Column:
-        found = [
-            (one.column(names), other.column(names))
+        entries = [
+            spark().struct(one.column(names).alias("key"), other.column(names).alias("value"))
             for one, other in zip(keys, values, strict=True)
         ]
-        return spark().create_map(*(each for pair in found for each in pair))
+        return map_of_entries(spark().array(*entries))
 
     return TypedExpression(map_of(key, kind), column)
+
+
+def _key(node: exp.Expr) -> exp.Expr:
+    """Return the key of a pair, of which the parser makes a name where it is a column."""
+    return exp.Column(this=node) if isinstance(node, exp.Identifier) else node
 
 
 def _pairs(node: exp.Expr) -> list[exp.Expr]:
@@ -329,12 +358,15 @@ class _Unit:
         return self.name
 
 
+_Value: TypeAlias = TypedExpression | _LambdaArgument | _Unit
+
+
 def _call(node: exp.Expr, scope: Scope) -> TypedExpression:
     name = node.name
     if name in _CONSTRUCTORS:
         return _CONSTRUCTORS[name](node, scope)
     types: list[Argument] = []
-    values: list[TypedExpression | _LambdaArgument | _Unit] = []
+    values: list[_Value] = []
     for index, argument in enumerate(node.expressions):
         if isinstance(argument, exp.Lambda):
             given = _LambdaArgument(argument, scope)
@@ -347,13 +379,28 @@ def _call(node: exp.Expr, scope: Scope) -> TypedExpression:
             value = typed(argument, scope)
             types.append(value.type)
             values.append(value)
-    found = scalar(name, types)
+    found, fitted = _fitted_call(name, types, values)
     return TypedExpression(
-        found.returns, lambda names: found.column(*(each.column(names) for each in values))
+        found.returns, lambda names: found.column(*(each.column(names) for each in fitted))
     )
 
 
+def _fitted_call(
+    name: str, types: list[Argument], values: list[_Value]
+) -> tuple[ResolvedFunction, Sequence[_Value]]:
+    """Return the function and its arguments: literals follow the others if nothing else fits."""
+    try:
+        return scalar(name, types), values
+    except UnresolvedError:
+        plain = [each for each in values if isinstance(each, TypedExpression)]
+        if len(plain) < len(values) or all(each.literal is None for each in plain):
+            raise
+    _, fitted = common_list(plain)
+    return scalar(name, [each.type for each in fitted]), fitted
+
+
 _Reader: TypeAlias = Callable[[exp.Expr, Scope], TypedExpression]
+_TIMES: Final = ("ROWTIME", "WINDOWSTART", "WINDOWEND")
 _CONSTRUCTORS: Final[dict[str, _Reader]] = {"STRUCT": _struct, "MAP": _map}
 _SIGNS: Final[dict[type[exp.Expr], str]] = {
     exp.Add: "+",

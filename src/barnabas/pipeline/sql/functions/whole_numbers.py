@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from barnabas.pipeline.sql.functions.function_values import Column
 
 _WIDE: Final = "decimal(38, 0)"
-_ALL_LONGS: Final = 2**64
 
 
 def wrapped_int(value: Column) -> Column:
@@ -23,10 +22,9 @@ def wrapped_int(value: Column) -> Column:
 def wrapped_long(value: Column) -> Column:
     """Return the lowest 64 bits of a DECIMAL without digits after the point."""
     wide = value.cast(_WIDE)
-    # Spark's literals have no integer of this size, but texts that are cast.
-    count, half = (spark().lit(str(each)).cast(_WIDE) for each in (_ALL_LONGS, _ALL_LONGS // 2))
-    rest = spark().pmod(wide, count)
-    signed = spark().when(rest >= half, rest - count).otherwise(rest)
+    all_longs, half = (spark().lit(str(each)).cast(_WIDE) for each in (2**64, 2**63))
+    rest = spark().pmod(wide, all_longs)
+    signed = spark().when(rest >= half, rest - all_longs).otherwise(rest)
     return spark().coalesce(value.try_cast("bigint"), signed.try_cast("bigint"))
 
 
