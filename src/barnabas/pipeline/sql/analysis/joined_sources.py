@@ -16,7 +16,6 @@ from barnabas.pipeline.sql.analysis.projection import same_expression, text_of
 from barnabas.pipeline.sql.analysis.relations import Relations, column, place_of
 from barnabas.pipeline.sql.functions.typed_expressions import typed
 from barnabas.pipeline.sql.sql_failures import SqlError
-from barnabas.pipeline.sql.sql_types import wider
 
 if TYPE_CHECKING:
     from barnabas.pipeline.sql.statement_values import Join
@@ -95,8 +94,7 @@ def _planned(
     right_node: exp.Expr,
 ) -> PlannedJoin:
     keys = typed(left_node, relations), typed(right_node, relations)
-    common = wider(keys[0].type, keys[1].type)
-    if common is None or (common != keys[0].type and common != keys[1].type):
+    if keys[0].type != keys[1].type:
         raise SqlError(
             f"ON compares {keys[0].type} with {keys[1].type}: CAST one of them",
             *place_of(written.condition),
@@ -105,8 +103,7 @@ def _planned(
     return PlannedJoin(
         written.kind,
         right,
-        keys[0].converted(common),
-        keys[1].converted(common),
+        *keys,
         written.within,
         is_left_table=left.source.is_table,
         by_foreign_key=left.source.is_table and right.source.is_table and not is_primary,

@@ -260,7 +260,7 @@ def _key_and_value(
     value = tuple(
         NamedExpression(item.name, typed(node, results.scope))
         for item, node in zip(results.items, results.nodes, strict=True)
-        if all(item is not each for each in found)
+        if not is_persistent or all(item is not each for each in found)
     )
     if is_persistent and not value:
         raise SqlError("The SELECT has the key only: add a column for the value", *place)

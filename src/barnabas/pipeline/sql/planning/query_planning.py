@@ -14,6 +14,7 @@ from barnabas.pipeline.sql.analysis.plan_values import (
     QueryPlan,
 )
 from barnabas.pipeline.sql.planning.column_structs import each_of, struct_of
+from barnabas.pipeline.sql.planning.join_planning import Side, joined_sources
 from barnabas.pipeline.sql.planning.source_reading import (
     Layout,
     layout_of,
@@ -24,6 +25,7 @@ from barnabas.pipeline.sql.planning.source_reading import (
 from barnabas.pipeline.sql.sql_failures import UnresolvedError
 from barnabas.pipeline.sql.sql_types import NULL, SqlType, to_spark
 from barnabas.pipeline.streams.record_stream import Stream
+from barnabas.pipeline.streams.record_table import Table
 from barnabas.pipeline.streams.serdes import functions
 from barnabas.pipeline.streams.window_specs import Window, WindowKind
 
@@ -32,7 +34,6 @@ if TYPE_CHECKING:
 
     from barnabas.pipeline.sql.functions.literals import TypedExpression
     from barnabas.pipeline.sql.statement_values import Window as WrittenWindow
-    from barnabas.pipeline.streams.record_table import Table
     from barnabas.pipeline.streams.serdes import Column
     from barnabas.pipeline.streams.stream_app import App
 
@@ -40,19 +41,20 @@ DEFAULT_GRACE_MS: Final = 86_400_000
 """The time that late records have where GRACE PERIOD does not say it: a day, as in ksqlDB."""
 
 
-def planned(app: App, plan: QueryPlan) -> Stream | Table:
+def planned(app: App, plan: QueryPlan, start: str = "earliest") -> Stream | Table:
     """Return the result of a plan: structs of its columns as keys and values.
+
+    `start` is where streams are read from without a committed position: earliest or latest.
 
     Raises UnresolvedError for what is missing.
     """
-    if plan.joins:
-        raise UnresolvedError("Joins do not run yet")
-    layout = layout_of(plan.source)
-    if plan.source.source.is_table:
+    side = joined_sources(app, plan, start) if plan.joins else _read(app, plan, start)
+    layout = side.layout
+    if isinstance(side.records, Table):
         if plan.aggregation is not None:
             raise UnresolvedError("GROUP BY of a table does not run yet")
-        return _of_table(app, plan, layout)
-    stream = _filtered(read_stream(app, plan.source.source), plan, layout)
+        return _of_table(side.records, plan, layout)
+    stream = _filtered(side.records, plan, layout)
     if plan.aggregation is not None:
         return _grouped(stream, plan, plan.aggregation, layout)
     stream, layout = _exploded(stream, plan, layout)
@@ -65,8 +67,14 @@ def _filtered(stream: Stream, plan: QueryPlan, layout: Layout) -> Stream:
     return stream.filter(functions().col("value").isNotNull() & _column(plan.where, layout))
 
 
-def _of_table(app: App, plan: QueryPlan, layout: Layout) -> Table:
-    table = read_table(app, plan.source.source)
+def _read(app: App, plan: QueryPlan, start: str) -> Side:
+    source, layout = plan.source.source, layout_of(plan.source)
+    if source.is_table:
+        return Side(read_table(app, source), layout)
+    return Side(read_stream(app, source, start), layout)
+
+
+def _of_table(table: Table, plan: QueryPlan, layout: Layout) -> Table:
     if plan.where is not None:
         table = table.filter(_column(plan.where, layout))
     return table.map_values(_struct(plan.value, layout))
@@ -97,7 +105,7 @@ def _exploded(stream: Stream, plan: QueryPlan, layout: Layout) -> tuple[Stream, 
     kept = [(f"c{index}", layout[place]) for index, place in enumerate(places)]
 
     def row(element: Column) -> Column:
-        made = [(name, element[str(index)]) for index, name in enumerate(names)]
+        made = [(name, element.getField(name)) for name in names]
         return struct_of([*kept, *made])
 
     value = f.col("value")

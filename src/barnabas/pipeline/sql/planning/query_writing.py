@@ -16,10 +16,12 @@ if TYPE_CHECKING:
     from barnabas.pipeline.streams.stream_queries import StreamQuery
 
 
-def written(app: App, query: WrittenQuery, name: str | None = None) -> StreamQuery:
+def written(
+    app: App, query: WrittenQuery, name: str | None = None, *, start: str = "earliest"
+) -> StreamQuery:
     """Describe the query of a plan in an app. Raises UnresolvedError for what is missing."""
     sink = query.sink
-    records = planned(app, query.plan)
+    records = planned(app, query.plan, start)
     time = time_of(replace(sink, key=(), value=sink.value) if query.is_insert else sink)
     if time is not None and isinstance(records, Stream):
         records = records.with_time(time)
@@ -27,7 +29,7 @@ def written(app: App, query: WrittenQuery, name: str | None = None) -> StreamQue
     return app.write(
         records,
         sink.topic,
-        key=key_serde(sink, with_window=not is_windowed_here),
-        value=value_serde(sink),
+        key=key_serde(sink, with_window=not is_windowed_here, writes=True),
+        value=value_serde(sink, writes=True),
         name=name,
     )

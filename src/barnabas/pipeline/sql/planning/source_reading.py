@@ -29,7 +29,7 @@ Layout: TypeAlias = dict[tuple[str, str], Column]
 _PARSE: Final = "PARSE_TIMESTAMP"
 
 
-def read_stream(app: App, source: Source) -> Stream:
+def read_stream(app: App, source: Source, start: str) -> Stream:
     """Return the records of a stream; those that do not decode are skipped."""
     return app.topic(
         source.topic,
@@ -37,6 +37,7 @@ def read_stream(app: App, source: Source) -> Stream:
         value=value_serde(source),
         time=time_of(source),
         on_error="skip",
+        start=start,
     )
 
 

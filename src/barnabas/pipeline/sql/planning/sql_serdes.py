@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 import attrs
 
+from barnabas.pipeline.sql.catalog.format_rules import REGISTRY_FORMATS
 from barnabas.pipeline.sql.catalog.source_values import Format, Source, SourceColumn, SourceWindow
 from barnabas.pipeline.sql.planning import delimited_texts, json_texts
-from barnabas.pipeline.sql.planning.column_structs import EMPTY, struct_of, struct_type
+from barnabas.pipeline.sql.planning.column_structs import struct_of, struct_type
+from barnabas.pipeline.sql.planning.registry_columns import RegistryColumns
 from barnabas.pipeline.sql.sql_failures import UnresolvedError
 from barnabas.pipeline.streams import serdes
-from barnabas.pipeline.streams.serdes import Serde, functions
+from barnabas.pipeline.streams.serdes import Serde, SerdeContext, functions
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,23 +30,23 @@ _KAFKA: Final[dict[str, type[Serde]]] = {
 }
 
 
-def key_serde(source: Source, *, with_window: bool) -> Serde:
+def key_serde(source: Source, *, with_window: bool, writes: bool = False) -> Serde:
     """Return the serde of a source's key; `with_window` for keys that have their window as columns.
 
-    Raises UnresolvedError for a format that is missing.
+    `writes` is for serdes that write. Raises UnresolvedError for a format that is missing.
     """
-    inner = _serde(source.key_format, source.key)
+    inner = _serde(source.key_format, source.key, writes=writes)
     if source.window is None or not with_window:
         return inner
     return WindowedKey(inner, source.window, source.key)
 
 
-def value_serde(source: Source) -> Serde:
+def value_serde(source: Source, *, writes: bool = False) -> Serde:
     """Return the serde of a source's value. Raises UnresolvedError for a format that is missing."""
-    return _serde(source.value_format, source.value)
+    return _serde(source.value_format, source.value, writes=writes)
 
 
-def _serde(form: Format, columns: Sequence[SourceColumn]) -> Serde:
+def _serde(form: Format, columns: Sequence[SourceColumn], *, writes: bool) -> Serde:
     if not columns:
         return NoColumns()
     if form.name == "JSON":
@@ -53,8 +55,10 @@ def _serde(form: Format, columns: Sequence[SourceColumn]) -> Serde:
         return DelimitedColumns(tuple(columns), form.delimiter)
     if form.name == "KAFKA":
         return KafkaColumn(columns[0], _KAFKA[columns[0].type.name]())
+    if form.name in REGISTRY_FORMATS:
+        return RegistryColumns(tuple(columns), form, writes)
     raise UnresolvedError(
-        f"The format {form.name} cannot be read or written yet: use JSON, DELIMITED or KAFKA"
+        f"The format {form.name} cannot be read or written yet: use JSON or PROTOBUF"
     )
 
 
@@ -198,6 +202,10 @@ class WindowedKey(Serde):
     columns: tuple[SourceColumn, ...]
     description: ClassVar[str] = "a key with a window"
 
+    def prepared(self, context: SerdeContext) -> Serde:
+        """Return the serde with an inner serde for one topic."""
+        return attrs.evolve(self, inner=self.inner.prepared(context))
+
     def parse(self, data: Column) -> Column:
         """Return what the inner serde makes of the key, and the bounds."""
         f = functions()
@@ -236,8 +244,3 @@ class WindowedKey(Serde):
 
 def _number(data: Column) -> Column:
     return serdes.Long().value(serdes.Long().parse(data))
-
-
-def is_empty(name: str) -> bool:
-    """True for the field of a struct without columns."""
-    return name == EMPTY
