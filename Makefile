@@ -249,7 +249,7 @@ connect-oracle: $(DEV) $(JARS)
 sql-cases: $(DEV)
 	$(BIN)/python -m compat_tests.sql_cases $(ARGS)
 
-sql-function-cases: .venv/.installed-spark
+sql-function-cases: $(SPARK)
 	$(BIN)/python -m compat_tests.sql_function_cases $(ARGS)
 
 streams-parity: $(DEV) $(JARS)
