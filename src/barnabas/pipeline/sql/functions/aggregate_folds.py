@@ -1,8 +1,9 @@
 """Aggregates as functions in Python, for what Spark's aggregation does not have.
 
-Sessions need `merge`, and a table's groups need `undo`: `GroupedStream.fold` and `GroupedTable.fold`
-take them. The functions take and return values of Python, structs as dictionaries; the result is a
-column of the state. Records come in their order, so nothing here needs their positions.
+Sessions need `merge`, and a table's groups need `undo`: `GroupedStream.fold` and
+`GroupedTable.fold` take them. The functions take and return values of Python, structs as
+dictionaries; the result is a column of the state. Records come in their order, so nothing here
+needs their positions.
 """
 
 from __future__ import annotations
