@@ -174,6 +174,8 @@ def difference(case: FunctionCase, session: Any) -> str | None:
             _expected(given.get(name.upper()), kind)
             for name, kind in zip(labels, found.types, strict=True)
         )
+        if isinstance(output["value"], str):  # an empty cell is an empty text or none
+            row = tuple(None if cell == "" else cell for cell in row)
         if not same(row, wanted):
             return f"{row} instead of {wanted}"
     return None

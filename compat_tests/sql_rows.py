@@ -47,7 +47,7 @@ def of_json(value: Any, kind: SqlType) -> Any:
         case "BOOLEAN":
             return value if isinstance(value, bool) else str(value).lower() == "true"
         case "STRING":
-            return value if isinstance(value, str) else json.dumps(value)
+            return value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))
         case "DECIMAL":
             exact = decimal.Decimal(str(value))
             step = decimal.Decimal(1).scaleb(-kind.scale)

@@ -81,7 +81,10 @@ class GroupedStream:
         return grouped._with_final_totals(found, functions().col(VALUE), kind)
 
     def aggregate(self, **fields: str | Column) -> Table:
-        """Return a struct of Spark's aggregates for each group: `aggregate(most="max(price)")`."""
+        """Return a struct of Spark's aggregates for each group: `aggregate(most="max(price)")`.
+
+        An aggregate is a text, or a column that names the columns as the text does.
+        """
         if not fields:
             raise ValueError("aggregate needs fields: aggregate(n='count(*)', most='max(price)')")
         if self._is_kernel():

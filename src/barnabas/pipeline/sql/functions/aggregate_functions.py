@@ -1,7 +1,8 @@
 """Aggregates, as Spark's, and table functions.
 
 What Spark keeps for a group is bounded for COUNT, SUM, AVG, MIN, MAX, STDDEV_SAMP, CORRELATION,
-COUNT_DISTINCT and for one value by offset; of the others it keeps all values, or the different ones.
+COUNT_DISTINCT and for one value by offset. It keeps the different values for COLLECT_SET and
+TOPKDISTINCT, and all values for the others.
 """
 
 from __future__ import annotations

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from barnabas.pipeline.sql.functions.function_values import Column
 
 _HEX: Final = "^([0-9a-fA-F]{2})*$"
-_ENCODINGS: Final = ("hex", "utf8", "ascii", "base64")
 _INFINITE: Final = 0x7FF
 
 
@@ -31,15 +30,27 @@ def _bytes(name: str, since: str, description: str, *signatures: Signature) -> F
 def _to_bytes(text: Column, encoding: Column) -> Column:
     """Return the bytes of a text in hex, utf8, ascii or base64; NULL where it is not in it."""
     f = spark()
-    digits = f.regexp_replace(text, "^(0[xX]|[xX]'|\\\\x)|'$", "")
-    even = f.when(f.length(digits) % 2 == 1, f.concat(f.lit("0"), digits)).otherwise(digits)
     ascii_text = f.regexp_replace(text, r"[^\x00-\x7F]", "?")
     return (
-        f.when(f.lower(encoding) == "hex", f.when(even.rlike(_HEX), f.unhex(even)))
+        f.when(f.lower(encoding) == "hex", _of_hex(text))
         .when(f.lower(encoding) == "utf8", f.encode(text, "UTF-8"))
         .when(f.lower(encoding) == "ascii", f.encode(ascii_text, "UTF-8"))
         .when(f.lower(encoding) == "base64", f.try_to_binary(text, f.lit("base64")))
     )
+
+
+def _of_hex(text: Column) -> Column:
+    """Return the bytes of digits, also as 0x.., which may be odd, and as X'..'."""
+    f = spark()
+    bare = f.substring(text, f.lit(3), f.length(text))
+    even = f.when(f.length(bare) % 2 == 1, f.concat(f.lit("0"), bare)).otherwise(bare)
+    inside = f.regexp_extract(text, "^[xX]'(.*)'$", 1)
+    digits = (
+        f.when(text.rlike(r"^(0[xX]|\\x)"), even)
+        .when(text.rlike("^[xX]'.*'$"), inside)
+        .otherwise(text)
+    )
+    return f.when(digits.rlike(_HEX), f.unhex(digits))
 
 
 def _from_bytes(data: Column, encoding: Column) -> Column:

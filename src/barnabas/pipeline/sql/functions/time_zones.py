@@ -9,7 +9,7 @@ _SHORT: Final = (
     "ACT AET AGT ART AST BET BST CAT CNT CST CTT EAT ECT IET IST JST MIT NET NST PLT PNT PRT PST "
     "SST VST EST MST HST"
 )
-_OFFSET: Final = r"Z|(?:UTC|GMT|UT)?[+-](?:0?[0-9]|1[0-8])(?::[0-5][0-9])?"
+_OFFSET: Final = r"Z|(?:UTC|GMT|UT)?[+-](?:0?[0-9]|1[0-8])(?::?[0-5][0-9])?"
 
 
 @functools.cache

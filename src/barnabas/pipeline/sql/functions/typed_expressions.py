@@ -36,6 +36,7 @@ from barnabas.pipeline.sql.sql_types import (
     BIGINT,
     BOOLEAN,
     NULL,
+    STRING,
     SqlType,
     array,
     map_of,
@@ -295,12 +296,18 @@ def _map(node: exp.Expr, scope: Scope) -> TypedExpression:
 
     def column(names: Names) -> Column:
         entries = [
-            spark().struct(one.column(names).alias("key"), other.column(names).alias("value"))
+            spark().struct(_map_key(one, names).alias("key"), other.column(names).alias("value"))
             for one, other in zip(keys, values, strict=True)
         ]
         return map_of_entries(spark().array(*entries))
 
     return TypedExpression(map_of(key, kind), column)
+
+
+def _map_key(key: TypedExpression, names: Names) -> Column:
+    """Return the key of an entry; a text that is NULL is the text null, as in ksqlDB."""
+    found = key.column(names)
+    return spark().coalesce(found, spark().lit("null")) if key.type == STRING else found
 
 
 def _key(node: exp.Expr) -> exp.Expr:
