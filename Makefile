@@ -34,7 +34,8 @@
 #   make soak     kills of a node under load (CYCLES=200, or SECONDS=n), power loss at every file
 #                 operation, and simulated coordinators (SEEDS=10000)
 #   make connect-oracle   100,000 records through our transformations and Java's
-#   make sql-cases   statements of ksqlDB's query translation tests, parsed (ARGS="--cases DIR")
+#   make sql-cases sql-function-cases   statements of ksqlDB's query translation tests, parsed (ARGS="--cases DIR")
+#   make sql-function-cases  expressions of these tests, evaluated on Spark (ARGS="--cases DIR")
 #   make streams-parity   topologies of Kafka Streams beside ours (EXAMPLES=2000 SEED=n)
 #   make soak-jdbc   kills of a JDBC sink (ARGS="--cycles 20 --database mariadb")
 #   make soak-lake        kills of a job that writes files at its commits (ARGS="--kills 20")
@@ -195,6 +196,7 @@ docs: $(DEV)
 	$(BIN)/python -m barnabas.cli.protocol_page > docs/reference/protocol.md
 	$(BIN)/python -m barnabas.config > docs/configuration.md
 	$(BIN)/python -m tests.language.public_names > docs/reference/public-names.md
+	$(BIN)/python -m barnabas.pipeline.sql.functions.function_page > docs/reference/sql-functions.md
 	$(BIN)/python -m tests.language.messages_page > docs/reference/messages.md
 
 fuzz: $(DEV)
@@ -248,6 +250,9 @@ connect-oracle: $(DEV) $(JARS)
 
 sql-cases: $(DEV)
 	$(BIN)/python -m compat_tests.sql_cases $(ARGS)
+
+sql-function-cases: $(SPARK)
+	$(BIN)/python -m compat_tests.sql_function_cases $(ARGS)
 
 streams-parity: $(DEV) $(JARS)
 	BARNABAS_STREAMS_EXAMPLES=$(or $(EXAMPLES),2000) BARNABAS_STREAMS_SEED=$(or $(SEED),1) \
