@@ -17,6 +17,7 @@
 #   make compat-rust   build Rust's client of schema registries, and run its test (2 minutes)
 #   make bench    measurements, compared with Apache Kafka when Java and Maven are installed
 #   make sim      seeds of the simulated cluster (SECONDS=60), or one seed with its log (SEED=n)
+#   make security-mistakes   each mistake planted in authentication or authorization must fail a test
 #   make sim-mistakes   search for the planted mistakes of the cluster; make sim-coverage
 #   make ladder-short   faults of three nodes under load, each once (minutes)
 #   make ladder-secured   the steps of one cluster over SASL_SSL, between the nodes too
@@ -93,7 +94,7 @@ COMPAT_WORKERS ?= 4
 .PHONY: help run test lint style types unit downloads compat compat-stalls compat-kafka compat-rust \
   compat-suites compat-franz compat-franz-secured compat-sarama bench \
   bench-pipeline bench-security bench-state bench-scale docs fuzz soak sim \
-  sim-mistakes sim-coverage \
+  sim-mistakes sim-coverage security-mistakes \
   registry-soak bench-registry connect-oracle sql-cases streams-parity ladder ladder-short ladder-secured ladder-partitions bench-nodes \
   ladder-mistakes soak-cluster soak-jdbc soak-lake soak-mirror compat-mirror-maker compat-delta compat-iceberg compat-growth \
   soak-pipelines clean
@@ -128,6 +129,7 @@ downloads: $(PYSPARK) $(JARS) $(FLINK) $(CONNECTORS) $(NODE) $(GO) $(FRANZ) $(GS
 # Code 5: ARGS selects no test.
 compat: $(DEV) $(SPARK) $(JARS) $(FLINK) $(CONNECTORS) $(NODE) $(GO) $(FRANZ) $(KAFKA_PYTHON) \
   $(KERBEROS)
+	$(BIN)/python -m compat_tests.spark_archive
 	$(BIN)/python -m pytest -p no:cacheprovider --size-mb $(SIZE_MB) -n $(COMPAT_WORKERS) \
 	  --dist loadfile --no-loadscope-reorder $(COMPAT_TESTS) $(ARGS) || test $$? -eq 5
 
@@ -255,6 +257,9 @@ streams-parity: $(DEV) $(JARS)
 sim-coverage: $(DEV)
 	$(BIN)/python -m coverage run --source=src/barnabas/cluster,src/barnabas/coordinator,src/barnabas/server -m tests.simulation.all_seeds $(ARGS)
 	$(BIN)/python -m coverage report --skip-covered -m
+
+security-mistakes: $(DEV)
+	$(BIN)/python -m tests.security.security_mistakes $(ARGS)
 
 sim-mistakes: $(DEV)
 	PYTHONHASHSEED=0 $(BIN)/python -m tests.simulation.mistake_table $(ARGS)

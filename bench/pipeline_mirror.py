@@ -187,7 +187,7 @@ def read_delays(bootstrap: str, topic: str, count: int) -> Iterator[float]:
     consumer.assign([TopicPartition(topic, number, 0) for number in range(PARTITIONS)])
     found = 0
     while found < count:
-        messages = consumer.consume(1_000, 0.05)
+        messages = consumer.consume(1_000, 0.001)
         now = time.time_ns()
         for message in messages:
             assert message.error() is None, message.error()

@@ -24,7 +24,8 @@ class ProtocolPeer:
     """The JVM; it runs one call at a time. Messages have Kafka's names ("FetchRequestData")."""
 
     def __init__(self) -> None:
-        command = ["java", *jars.TOOL_OPTIONS, *jars.LOG_OPTIONS, "-cp", jars.classpath()]
+        options = [*jars.TOOL_OPTIONS, *jars.archive_options(), *jars.LOG_OPTIONS]
+        command = ["java", *options, "-cp", jars.classpath()]
         self.process = subprocess.Popen(
             [*command, str(SOURCE)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
         )

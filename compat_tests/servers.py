@@ -150,7 +150,6 @@ class KafkaProcess(ServerProcess):
     def __init__(self, properties: Mapping[str, str] | None = None) -> None:
         super().__init__(properties)
         self.properties_file = self.directory / "server.properties"
-        self._archive: jars.ArchiveOfBroker | None = None
 
     def write_properties(self) -> None:
         settings = {
@@ -181,15 +180,9 @@ class KafkaProcess(ServerProcess):
             jars.java("kafka.tools.StorageTool", "format", *identity, "-c", file)
         super().start()
 
-    def stop(self) -> int:
-        status = super().stop()
-        if self._archive is not None:
-            self._archive.keep()
-        return status
-
     def command(self) -> list[str]:
-        self._archive = jars.ArchiveOfBroker()
-        options = ["-Xmx512m", "-XX:TieredStopAtLevel=1", *self._archive.options, *jars.LOG_OPTIONS]
+        options = ["-Xmx512m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
+        options += [*jars.archive_options(), *jars.LOG_OPTIONS]
         path = ["-cp", jars.classpath()]
         return ["java", *options, *path, "kafka.Kafka", str(self.properties_file)]
 

@@ -29,7 +29,7 @@ TOPICS = ("lines", "counts", "users", "orders", "joined")
 def application(bootstrap: str, name: str, state: Path) -> Iterator[subprocess.Popen[bytes]]:
     """Run the Streams application until the end of the block, then kill it."""
     program = ROOT / "compat_tests" / "java" / "ExactlyOnce.java"
-    options = ["-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", *jars.LOG_OPTIONS]
+    options = [*jars.TOOL_OPTIONS, *jars.archive_options(), *jars.LOG_OPTIONS]
     command = ["java", *options, "-cp", jars.classpath(), str(program), bootstrap, name, str(state)]
     log = state.parent / "streams.log"
     with log.open("ab") as out, subprocess.Popen(command, stdout=out, stderr=out) as process:

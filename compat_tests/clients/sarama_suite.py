@@ -79,7 +79,8 @@ def command(server: str, file: Path) -> list[str]:
     """Format the directories of a node; return the command that starts it."""
     if server == "kafka":
         jars.java("kafka.tools.StorageTool", "format", "-t", _CLUSTER_ID, "-c", str(file))
-        options = ["-Xmx512m", "-XX:TieredStopAtLevel=1", *jars.LOG_OPTIONS]
+        options = ["-Xmx512m", "-XX:TieredStopAtLevel=1", *jars.archive_options()]
+        options += jars.LOG_OPTIONS
         return ["java", *options, "-cp", jars.classpath(), "kafka.Kafka", str(file)]
     barnabas = [sys.executable, "-m", "barnabas"]
     identity = ["--cluster-id", _CLUSTER_ID, "--config", str(file)]

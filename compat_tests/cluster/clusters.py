@@ -196,7 +196,8 @@ class KafkaNode:
         return self._process is not None and self._process.poll() is None
 
     def launch(self) -> None:
-        options = ["-Xmx512m", "-Xms512m", "-server", "-XX:+UseG1GC", *jars.LOG_OPTIONS]
+        options = ["-Xmx512m", "-Xms512m", "-server", "-XX:+UseG1GC"]
+        options += [*jars.archive_options(), *jars.LOG_OPTIONS]
         command = ["java", *options, "-cp", jars.classpath(), "kafka.Kafka", str(self.file)]
         with self.log_file.open("ab") as log:
             self._process = subprocess.Popen(

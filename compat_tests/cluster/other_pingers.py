@@ -120,7 +120,8 @@ class JavaPinger(Load):
     ) -> None:
         super().__init__(topic, partitions)
         program = jars.ROOT / "compat_tests" / "java" / "Pinger.java"
-        options = [*jars.TOOL_OPTIONS, *jars.LOG_OPTIONS, "-cp", jars.classpath()]
+        options = [*jars.TOOL_OPTIONS, *jars.archive_options(), *jars.LOG_OPTIONS]
+        options += ["-cp", jars.classpath()]
         properties = client_security.java(bootstrap)
         arguments = [topic, str(partitions), self.name, str(int(interval_s * 1000))]
         arguments += [f"{name}={value}" for name, value in properties.items()]

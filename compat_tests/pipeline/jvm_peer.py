@@ -14,7 +14,10 @@ class JvmPeer:
 
     def __init__(self, source: Path, options: Sequence[str]) -> None:
         self.process = subprocess.Popen(
-            ["java", *jars.TOOL_OPTIONS, *options, "-cp", jars.classpath(), str(source)],
+            [
+                *("java", *jars.TOOL_OPTIONS, *jars.archive_options(), *options),
+                *("-cp", jars.classpath(), str(source)),
+            ],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

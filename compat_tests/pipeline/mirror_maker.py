@@ -36,7 +36,8 @@ class MirrorMaker:
         return self._file
 
     def start(self) -> None:
-        command = ["java", *_HEAP, *jars.LOG_OPTIONS, "-cp", class_path()]
+        options = [*_HEAP, *jars.archive_options(), *jars.LOG_OPTIONS]
+        command = ["java", *options, "-cp", class_path()]
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(
                 [*command, f"{PACKAGE}.MirrorMaker", str(self._file)], stdout=log, stderr=log
@@ -91,7 +92,8 @@ def seen_by_java(target: str, source: str, group: str) -> dict[str, str]:
     program = Path(__file__).with_name("MirrorClusters.java")
     done = subprocess.run(
         [
-            *("java", *jars.TOOL_OPTIONS, *jars.LOG_OPTIONS, "-cp", class_path()),
+            *("java", *jars.TOOL_OPTIONS, *jars.archive_options(), *jars.LOG_OPTIONS),
+            *("-cp", class_path()),
             *(str(program), target, source, group),
         ],
         capture_output=True,

@@ -271,7 +271,7 @@ def translated(bootstrap: str) -> int:
 def java_offsets(bootstrap: str) -> list[str]:
     """Return what RemoteClusterUtils reads."""
     program = Path(__file__).with_name("MirrorOffsets.java")
-    command = ["java", *jars.TOOL_OPTIONS, *jars.LOG_OPTIONS]
+    command = ["java", *jars.TOOL_OPTIONS, *jars.archive_options(), *jars.LOG_OPTIONS]
     done = subprocess.run(
         [
             *command,

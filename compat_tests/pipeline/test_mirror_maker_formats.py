@@ -52,7 +52,7 @@ def ask(lines: list[list[str]]) -> list[str]:
     options = ["-Dorg.slf4j.simpleLogger.defaultLogLevel=error"]
     done = subprocess.run(
         [
-            *("java", *jars.TOOL_OPTIONS, *options),
+            *("java", *jars.TOOL_OPTIONS, *jars.archive_options(), *options),
             *("-cp", f"{jars.classpath()}:{LIBRARY}/*", str(PROGRAM)),
         ],
         input="".join("\t".join(words) + "\n" for words in lines),

@@ -65,7 +65,8 @@ def produce(bootstrap: str, found: list[Record]) -> None:
 
 @contextmanager
 def kafka_streams(bootstrap: str, state: Path) -> Iterator[None]:
-    command = ["java", *jars.TOOL_OPTIONS, *jars.LOG_OPTIONS, "-cp", jars.classpath(), str(SOURCE)]
+    options = [*jars.TOOL_OPTIONS, *jars.archive_options(), *jars.LOG_OPTIONS]
+    command = ["java", *options, "-cp", jars.classpath(), str(SOURCE)]
     outputs = [text for name in TOPOLOGIES for text in (name, f"ks-{name}")]
     with (
         (state / "kafka-streams.log").open("wb") as log,

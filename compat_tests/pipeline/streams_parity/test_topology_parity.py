@@ -23,7 +23,8 @@ SOURCE = Path(__file__).with_name("TopologyPeer.java")
 def theirs() -> dict[str, str]:
     if reason := jars.missing():
         pytest.skip(reason)
-    command = ["java", *jars.TOOL_OPTIONS, "-cp", jars.classpath(), str(SOURCE)]
+    options = [*jars.TOOL_OPTIONS, *jars.archive_options()]
+    command = ["java", *options, "-cp", jars.classpath(), str(SOURCE)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
     found: dict[str, str] = json.loads(done.stdout)
     return found

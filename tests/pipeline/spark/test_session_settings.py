@@ -1,5 +1,6 @@
 """Settings of the Spark session."""
 
+import os
 import tomllib
 from pathlib import Path
 
@@ -133,6 +134,36 @@ def test_class_archive_is_published_when_it_is_complete(tmp_path: Path) -> None:
     archive.partial.write_bytes(b"classes")
     archive.keep()
     assert archive.final.read_bytes() == b"classes"
+
+
+@pytest.mark.usefixtures("present")
+def test_class_archive_belongs_to_the_files_of_its_class_path(tmp_path: Path) -> None:
+    """The JVM ignores an archive of another directory, of a newer file or of another order."""
+    cache, *places = (tmp_path / name for name in ("cache", "one", "two"))
+    for place in (cache, *places):
+        place.mkdir()
+    one, two = (place / "a.jar" for place in places)
+    for jar in (one, two):
+        jar.write_bytes(b"classes")
+        os.utime(jar, ns=(0, 0))
+    new = class_archive.choose(cache, [one]).new
+    assert new is not None
+    new.final.write_bytes(b"archive")
+    assert class_archive.choose(cache, [one]).options[0] == f"-XX:SharedArchiveFile={new.final}"
+    others = [class_archive.choose(cache, paths).new for paths in ([two], [one, two], [two, one])]
+    os.utime(one, ns=(0, 1))
+    others.append(class_archive.choose(cache, [one]).new)
+    assert len({other and other.final for other in others} - {None, new.final}) == len(others)
+
+
+@pytest.mark.usefixtures("present")
+def test_class_archives_that_no_jvm_uses_are_removed(tmp_path: Path) -> None:
+    jar, old, used = (tmp_path / name for name in ("a.jar", "classes-1.7", "classes-2.jsa"))
+    for path in (jar, old, used):
+        path.touch()
+    os.utime(old, (0, 0))
+    class_archive.choose(tmp_path, [jar])
+    assert set(tmp_path.iterdir()) == {jar, used}
 
 
 def test_jars_of_the_cache_are_found_for_this_version(

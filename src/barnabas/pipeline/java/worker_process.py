@@ -108,7 +108,7 @@ class WorkerProcess:
             jars = await trio.to_thread.run_sync(
                 worker_jars.find_or_fetch, self._cache, abandon_on_cancel=True
             )
-            archive = await trio.to_thread.run_sync(class_archive.choose, self._cache, jars)
+            archive = await trio.to_thread.run_sync(class_archive.choose, self._cache, jars.files)
             return await self._run_jvm(jars.class_path, archive)
         except (WorkerStartError, JarsUnavailableError, ConfigError, OSError) as error:
             return str(error)

@@ -1,23 +1,26 @@
 """The JVM's class-data archive: classes of Spark in the form that the JVM maps into memory.
 
-The first clean exit of a driver JVM writes it; later ones start in about half the time. The file
-belongs to one JDK, one version of Spark and one set of jars, which its name has.
+The first clean exit of a driver JVM writes it; later ones start in about half the time. The JVM
+uses an archive only with the JDK and with the very files of the class path that it was written
+with. The name of an archive has a digest of them, so each virtual environment has its own.
 """
 
+import contextlib
 import functools
 import hashlib
 import os
 import re
 import shutil
 import subprocess
+import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
 import attrs
 
-from barnabas.pipeline.spark.jar_cache import Jars
-
 _JAVA_MIN: Final = 17
+_KEPT_S: Final = 30 * 24 * 3_600.0
 
 
 def java_command() -> str | None:
@@ -81,14 +84,36 @@ class Choice:
     new: NewArchive | None = None
 
 
-def choose(directory: Path, jars: Jars) -> Choice:
-    """Return the options that use the archive, or that write it when it is missing."""
+def choose(directory: Path, class_path: Sequence[Path]) -> Choice:
+    """Return the options that use the archive, or that write it when it is missing.
+
+    `class_path` has the jars in the order of the JVM's class path.
+    """
     version = java_version()
     if java_major(version) < _JAVA_MIN:
         return Choice(())
-    digest = hashlib.sha256(f"{version}\n{jars.class_path}".encode()).hexdigest()[:16]
-    final = directory / f"classes-{digest}.jsa"
+    final = directory / f"classes-{_digest(version, class_path)}.jsa"
     if final.is_file():
+        with contextlib.suppress(OSError):  # a cache that belongs to another user
+            os.utime(final)
         return Choice((f"-XX:SharedArchiveFile={final}", "-Xshare:auto"))
+    _remove_old(directory)
     partial = final.with_suffix(f".{os.getpid()}")
     return Choice((f"-XX:ArchiveClassesAtExit={partial}",), NewArchive(partial, final))
+
+
+def _digest(version: str, class_path: Sequence[Path]) -> str:
+    """Return a text that changes with the JDK and with all that the JVM compares of each jar."""
+    digest = hashlib.sha256(version.encode())
+    for path in class_path:
+        found = path.stat()
+        digest.update(f"\n{path} {found.st_size} {found.st_mtime_ns}".encode())
+    return digest.hexdigest()[:16]
+
+
+def _remove_old(directory: Path) -> None:
+    """Remove archives that no JVM has used for a month, and the parts of those that were killed."""
+    for path in directory.glob("classes-*"):
+        with contextlib.suppress(OSError):  # another process removed it
+            if time.time() - path.stat().st_mtime > _KEPT_S:
+                path.unlink()

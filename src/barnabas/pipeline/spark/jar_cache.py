@@ -157,6 +157,12 @@ def spark_version() -> str:
     return str(pyspark("version").__version__)
 
 
+def spark_jars() -> tuple[Path, ...]:
+    """Return the jars of Spark in the order in which a JVM expands `jars/*`: the directory's."""
+    directory = Path(os.environ.get("SPARK_HOME") or _pyspark_directory()) / "jars"
+    return tuple(directory / name for name in os.listdir(directory) if name.endswith(".jar"))
+
+
 def _pyspark_directory() -> Path:
     return Path(pyspark().__file__).parent
 

@@ -139,7 +139,9 @@ class SparkProcess:
             )
         except jar_cache.JarsUnavailableError as error:
             raise SparkUnavailableError(str(error)) from error
-        archive = class_archive.choose(settings.cache_directory, jars)
+        archive = class_archive.choose(
+            settings.cache_directory, (*jars.files, *jar_cache.spark_jars())
+        )
         packages = None
         if not settings.is_local:
             packages = worker_environment.find_or_pack(settings.cache_directory)

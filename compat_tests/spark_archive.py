@@ -1,0 +1,117 @@
+"""Write the archive of the classes that Spark's JVMs load: `python -m compat_tests.spark_archive`.
+
+The first JVM that ends cleanly writes it. Most JVMs of the tests are killed, or run until the last
+test, so this program runs one before the tests: half a minute of CPU, which ten starts give back.
+It imports barnabas and what that needs only, since the environment of the README has nothing else.
+"""
+
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from barnabas import streams as ks
+from barnabas.pipeline.delivery.plan.job_plan import JobKind, JobPlan
+from barnabas.pipeline.spark import class_archive, jar_cache
+from barnabas.pipeline.spark.engine import Engine
+from barnabas.pipeline.spark.session import (
+    SessionSettings,
+    SparkUnavailableError,
+    cache_directory,
+    check,
+)
+from barnabas.testing import Node
+
+RECORDS = 100
+WAIT_S = 120
+BYTES = "org.apache.kafka.connect.converters.ByteArrayConverter"
+
+
+def is_written() -> bool:
+    """True when the cache has the archive of this environment, or Java is too old for one."""
+    cache = cache_directory()
+    class_path = (*jar_cache.find_or_fetch(cache).files, *jar_cache.spark_jars())
+    return class_archive.choose(cache, class_path).new is None
+
+
+def copy(engine: Engine, bootstrap: str) -> None:
+    """Run a job that forwards records in transactions."""
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    topics = [NewTopic(name, 2, 1) for name in ("source", "target", "counts")]
+    for future in admin.create_topics(topics).values():
+        future.result(WAIT_S)
+    producer = Producer({"bootstrap.servers": bootstrap})
+    for number in range(RECORDS):
+        producer.produce("source", str(number), str(number % 5))
+    producer.flush(WAIT_S)
+    converters = {"key.converter": BYTES, "value.converter": BYTES}
+    names = {"group_id": "copy", "transactional_id": "copy", "topics": ("source",)}
+    plan = JobPlan(
+        "copy", 1, JobKind.COPY, bootstrap, **names, target_topic="target", properties=converters
+    )
+    job = engine.start_job(plan)
+    deadline = time.monotonic() + WAIT_S
+    while job.progress().records < RECORDS and time.monotonic() < deadline:
+        time.sleep(0.1)
+    job.stop()
+
+
+def count(session: Any, bootstrap: str, checkpoint: Path) -> None:
+    """Run a query with state between two topics, and a batch query."""
+    servers = {"kafka.bootstrap.servers": bootstrap}
+    reader = session.readStream.format("kafka").options(**servers, subscribe="source")
+    rows = reader.option("startingOffsets", "earliest").load()
+    counts = rows.selectExpr("key", "from_json(CAST(value AS STRING), 'a INT') AS value")
+    counts = counts.groupBy("key").count().selectExpr("key", "CAST(count AS STRING) AS value")
+    writer = counts.writeStream.format("kafka").outputMode("update").trigger(availableNow=True)
+    query = writer.options(**servers, topic="counts", checkpointLocation=str(checkpoint)).start()
+    query.awaitTermination(WAIT_S)
+    batch = session.read.format("kafka").options(**servers, subscribe="counts").load()
+    batch.write.mode("overwrite").parquet(str(checkpoint.with_name("rows")))
+
+
+def describe(app: ks.App) -> None:
+    types = {"key": ks.String(), "value": ks.String()}
+    left, right = (app.topic(name, **types) for name in ("left", "right"))
+    table = app.table("right", **types)
+    text = "cast(value AS STRING)"
+    app.write(left.filter("value IS NOT NULL").map_values("upper(value)"), "filtered")
+    app.write(left.group_by_key().count().map_values(text), "counts")
+    app.write(left.group_by_key().reduce(lambda total, value: f"{total}{value}"), "reduced")
+    app.write(left.join_table(table, value="concat(left, right)"), "joined")
+    app.write(left.merge(right), "merged")
+
+
+def run(settings: SessionSettings, work: Path) -> None:
+    """Run jobs, queries and an app in one JVM, which writes the archive when it ends."""
+    with Node() as node:
+        engine = Engine(settings)
+        engine.start()
+        copy(engine, node.bootstrap)
+        count(engine.session, node.bootstrap, work / "checkpoint")
+        with ks.TestDriver(describe, session=engine.session) as driver:
+            for topic in ("right", "left"):
+                driver.pipe(topic, ("key", "value", 1))
+            driver.process()
+        engine.stop()
+
+
+def main() -> int:
+    """Write the archive unless it is there, or Spark cannot run here."""
+    with tempfile.TemporaryDirectory() as directory:
+        settings = SessionSettings(Path(directory), master="local[2]", is_short_lived=True)
+        try:
+            check(settings)
+            if not is_written():
+                run(settings, Path(directory))
+        except SparkUnavailableError as error:
+            print(f"no archive of Spark's classes: {error}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
