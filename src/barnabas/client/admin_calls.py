@@ -89,7 +89,7 @@ async def create_topic(
         for result in response.topics:
             if result.error_code == ErrorCode.NOT_CONTROLLER:
                 await client.refresh_metadata()
-            raise_for(result.error_code, result.error_message)
+            raise_for(result.error_code, result.error_message, about=topic)
 
     await client.retry(f"creating topic {topic}", attempt)
 
@@ -130,7 +130,7 @@ async def describe_configs(
         request = DescribeConfigsRequest(resources=[resource])
         response = await client.ask_any(request, DescribeConfigsResponse)
         for result in response.results:
-            raise_for(result.error_code, result.error_message)
+            raise_for(result.error_code, result.error_message, about=name)
             return {
                 item.name: ConfigEntry(
                     item.name, item.value, item.config_source, item.read_only, item.is_sensitive

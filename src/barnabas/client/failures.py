@@ -109,8 +109,15 @@ class DeliveryError(ClientError):
         self.maybe_appended = maybe_appended
 
 
-def raise_for(number: int, message: str | None = None) -> None:
-    """Raise KafkaError unless the number is that of no error."""
+def raise_for(number: int, message: str | None = None, *, about: str = "") -> None:
+    """Raise KafkaError unless the number is that of no error.
+
+    `about` is the name of what the request was for: brokers leave it out of some messages.
+    """
     code = error_code(number)
-    if code is not ErrorCode.NONE:
-        raise KafkaError(code, message or "")
+    if code is ErrorCode.NONE:
+        return
+    text = message or ""
+    if about not in text:
+        text = f"{about}: {text}" if text else about
+    raise KafkaError(code, text)

@@ -250,7 +250,7 @@ class KafkaClient:
             FindCoordinatorResponse,
             max_version=_FIND_COORDINATOR_BY_KEY,
         )
-        raise_for(response.error_code, response.error_message)
+        raise_for(response.error_code, response.error_message, about=key)
         return Address(response.host, response.port)
 
     async def refresh_metadata(self, topics: Iterable[str] = ()) -> None:

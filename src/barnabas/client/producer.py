@@ -273,7 +273,7 @@ class _PartitionSender:
             transactional_id=None, transaction_timeout_ms=_NO_TRANSACTION_TIMEOUT
         )
         response = await self._client.ask_any(request, InitProducerIdResponse)
-        raise_for(response.error_code)
+        raise_for(response.error_code, about=f"a producer id for {self._where}")
         self._sequence.use_new_id(response.producer_id, response.producer_epoch)
 
     async def _send(self, batch: _Batch) -> tuple[PartitionResponse, LeaderHint]:

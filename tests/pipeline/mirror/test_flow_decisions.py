@@ -10,7 +10,8 @@ from barnabas.pipeline.delivery.plan.offset_metadata import OffsetMetadata
 from barnabas.pipeline.mirror.flow_connector import flow_settings
 from barnabas.pipeline.mirror.flow_starts import FlowStart, PartitionView, start_of
 from barnabas.pipeline.mirror.flow_values import FlowRange
-from barnabas.pipeline.mirror.group_following import is_followed, offsets_to_write
+from barnabas.pipeline.mirror.group_following import offsets_to_write
+from barnabas.pipeline.mirror.name_patterns import is_selected
 from barnabas.pipeline.mirror.range_planning import divided, ranges_to_copy
 from barnabas.pipeline.mirror.topic_acls import TopicAcl, acls_to_add
 from barnabas.pipeline.mirror.topic_following import (
@@ -124,8 +125,8 @@ def test_offsets_of_groups_never_go_backwards_or_beyond_the_copied_records() -> 
     ends = {("t", 0): 30, ("t", 1): 30, ("t", 2): 30}
     found = offsets_to_write(source, target, ends)
     assert found == {("t", 0): GroupEntry(30, "m"), ("t", 2): GroupEntry(5)}
-    assert is_followed("orders", [".*"], ["connect-.*"])
-    assert not is_followed("connect-x", [".*"], ["connect-.*"])
+    assert is_selected("orders", [".*"], ["connect-.*"])
+    assert not is_selected("connect-x", [".*"], ["connect-.*"])
 
 
 def test_acls_of_topics_are_copied_without_the_right_to_write() -> None:

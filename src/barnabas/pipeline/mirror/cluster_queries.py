@@ -390,7 +390,7 @@ async def alter_configs(client: KafkaClient, topic: str, changes: Mapping[str, s
         request = IncrementalAlterConfigsRequest(resources=[resource])
         response = await client.ask_controller(request, IncrementalAlterConfigsResponse)
         for result in response.responses:
-            raise_for(result.error_code, result.error_message)
+            raise_for(result.error_code, result.error_message, about=topic)
 
     await client.retry(f"changing properties of topic {topic}", attempt)
 
@@ -405,7 +405,7 @@ async def add_partitions(client: KafkaClient, topic: str, count: int) -> None:
         request = CreatePartitionsRequest(topics=[wanted], timeout_ms=_TIMEOUT_MS)
         response = await client.ask_controller(request, CreatePartitionsResponse)
         for result in response.results:
-            raise_for(result.error_code, result.error_message)
+            raise_for(result.error_code, result.error_message, about=topic)
 
     await client.retry(f"adding partitions to topic {topic}", attempt)
 

@@ -4,7 +4,7 @@ Properties that MirrorMaker 2 has under the same name mean the same.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, ClassVar, Final
 
 import attrs
@@ -20,6 +20,7 @@ from barnabas.pipeline.definitions.config_validators import OneOf, regex
 from barnabas.pipeline.delivery.plan.job_plan import JobPlan
 from barnabas.pipeline.mirror.flow_values import Partition
 from barnabas.pipeline.mirror.mirrormaker.replication_policies import ReplicationPolicy
+from barnabas.pipeline.mirror.name_patterns import is_selected
 
 SYNC_STEP: Final = 100
 """The default of MirrorMaker 2's property offset.lag.max."""
@@ -219,11 +220,7 @@ class TopicFilter:
             return False
         if self.has_heartbeats and policy.is_heartbeats(topic):
             return True
-        return _matches(self.topics, topic) and not _matches(self.excluded, topic)
-
-
-def _matches(patterns: Sequence[str], topic: str) -> bool:
-    return any(re.fullmatch(pattern, topic) for pattern in patterns)
+        return is_selected(topic, self.topics, self.excluded)
 
 
 @attrs.frozen

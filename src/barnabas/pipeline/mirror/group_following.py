@@ -1,19 +1,11 @@
 """Offsets of groups that the target shall have: a decision, without input or output."""
 
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from barnabas.pipeline.delivery.driver.group_offsets import GroupEntry
 from barnabas.pipeline.mirror.flow_values import Partition
 
 Entries = Mapping[Partition, GroupEntry]
-
-
-def is_followed(group: str, patterns: Sequence[str], excluded: Sequence[str]) -> bool:
-    """True when the offsets of a group are copied."""
-    return any(re.fullmatch(each, group) for each in patterns) and not any(
-        re.fullmatch(each, group) for each in excluded
-    )
 
 
 def offsets_to_write(

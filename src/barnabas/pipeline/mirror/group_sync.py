@@ -18,8 +18,9 @@ from barnabas.pipeline.delivery.driver.group_offsets import (
 from barnabas.pipeline.mirror import cluster_queries
 from barnabas.pipeline.mirror.flow_connector import FlowSettings
 from barnabas.pipeline.mirror.flow_values import Partition
-from barnabas.pipeline.mirror.group_following import is_followed, offsets_to_write
+from barnabas.pipeline.mirror.group_following import offsets_to_write
 from barnabas.pipeline.mirror.mirrormaker.maker_topics import OffsetSyncs
+from barnabas.pipeline.mirror.name_patterns import is_selected
 from barnabas.protocol.errors import ErrorCode, KafkaError
 
 logger = logging.getLogger(__name__)
@@ -62,7 +63,7 @@ class GroupSync:
         names = [
             name
             for name in await cluster_queries.groups(self._source)
-            if is_followed(name, settings.groups, settings.groups_exclude)
+            if is_selected(name, settings.groups, settings.groups_exclude)
         ]
         source_group = GroupOffsets(self._source)
         ends: dict[Partition, int] | None = None

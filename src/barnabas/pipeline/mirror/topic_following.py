@@ -6,6 +6,8 @@ from typing import Final, TypeAlias
 
 import attrs
 
+from barnabas.pipeline.mirror.name_patterns import matches_any
+
 MIRROR_SOURCE: Final = "barnabas.mirror.source"
 """The property that makes a topic of barnabas a mirror; its value is the flow."""
 MIRROR_PROMOTED: Final = "barnabas.mirror.promoted"
@@ -167,6 +169,4 @@ def _changes(
 
 
 def _is_excluded(name: str, rules: FollowingRules) -> bool:
-    return name.startswith(_OF_MIRRORS) or any(
-        re.fullmatch(pattern, name) for pattern in rules.configs_exclude
-    )
+    return name.startswith(_OF_MIRRORS) or matches_any(rules.configs_exclude, name)

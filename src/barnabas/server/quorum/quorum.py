@@ -285,7 +285,7 @@ class Quorum:
     async def _follows_leader(self) -> None:
         """Return when this replica follows a leader; a single node never does.
 
-        A replica that asks for pre-votes in vain follows the same leader again.
+        A replica that gets no majority of pre-votes follows the same leader again.
         """
         while self.core.role is not Role.FOLLOWER:
             self._follows = tasks.event()

@@ -11,7 +11,7 @@ An unclean election ends P1 and P4 for the records that its leader lacks; P5: wi
 unclean.leader.election.enable it happens only after min.isr replicas stopped uncleanly.
 """
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Mapping
 from zlib import crc32
 
@@ -19,7 +19,7 @@ import attrs
 
 from barnabas.cluster.controller.controller_state_machine import CommittedBatch
 from barnabas.cluster.replication import Partition
-from barnabas.protocol.batches.batch_header import iter_batches
+from barnabas.protocol.batches.batch_header import BatchHeader, iter_batches
 from barnabas.protocol.types import Uuid
 from barnabas.testing.simulation.partition_history import Key, PartitionHistory
 from barnabas.testing.simulation.quorum_invariants import InvariantError, require
@@ -61,12 +61,25 @@ class _Committed:
 
     def common(self, log: SimPartitionLog) -> int:
         """Return how many of the batches a log has, with those that were deleted before it."""
-        first, places = self.index_of(log), self.places
-        for count in range(min(len(places) - first, len(log.batches)), 0, -1):
-            header, data = log.batches[count - 1]
-            if places[first + count - 1] == (header.base_offset, crc32(data)):
-                return first + count
-        return first
+        places = self.places
+        for header, data in reversed(log.batches[: self.reach(log)]):
+            index = bisect_left(places, (header.base_offset, 0))
+            if places[index] == (header.base_offset, crc32(data)):
+                return index + 1
+        return self.index_of(log)
+
+    def reach(self, log: SimPartitionLog, count: int | None = None) -> int:
+        """Return how many batches of a log, or of its first ones, begin no later than the last."""
+        last, batches = self.places[-1][0] if self.places else -1, log.batches
+        count = len(batches) if count is None else min(count, len(batches))
+        if not count or batches[count - 1][0].base_offset <= last:
+            return count
+        return bisect_right(batches, last, hi=count, key=_base_offset)
+
+    def has_between(self, start: int, end: int) -> bool:
+        """True when a batch that was not deleted begins at an offset from `start` to `end`."""
+        first, last = (bisect_left(self.places, (offset, 0)) for offset in (start, end))
+        return first < last and _next_offset(self.batches[last - 1]) > self.deleted_to
 
 
 class PartitionInvariants(LogObserver):
@@ -138,22 +151,28 @@ class PartitionInvariants(LogObserver):
         committed = self._of(log)
         if committed.losses and log.latest_epoch < committed.losses[-1].leader_epoch:
             return  # its log still has records that an unclean election has discarded
-        places, first = committed.places, committed.index_of(log)
-        index = min(self._checked.get(log, 0), len(places) - first)
+        places = committed.places
+        index = committed.reach(log, self._checked.get(log, 0))
         while index < len(log.batches):
             header, data = log.batches[index]
             if header.next_offset > log.high_watermark:
                 break
             place = header.base_offset, crc32(data)
-            if first + index == len(places):
+            at = bisect_left(places, (header.base_offset, 0))
+            if at == len(places):
                 places.append(place)
                 committed.batches.append(data)
                 committed.epochs.append(log.latest_epoch)
             # A follower that was away truncates to the start of an epoch, which may be where the
-            # leader's log starts after a deletion, and then moves its log start.
+            # leader's log starts after a deletion, and then moves its log start. What it has below
+            # that may be other batches, and more or fewer of them.
             is_deleted = header.next_offset <= committed.deleted_to
-            is_same = place == places[first + index] or is_deleted
+            is_same = place == places[at] or is_deleted
             self._require(is_same, "P1", f"{log!r} differs at {header.base_offset}")
+            if index:
+                end = log.batches[index - 1][0].next_offset
+                is_whole = not committed.has_between(end, header.base_offset)
+                self._require(is_whole, "P1", f"{log!r} lacks what is between {end} and {place[0]}")
             index += 1
         self._checked[log] = index
 
@@ -274,3 +293,7 @@ class PartitionInvariants(LogObserver):
 def _next_offset(batch: bytes) -> int:
     ((_, header),) = iter_batches(batch)
     return header.next_offset
+
+
+def _base_offset(batch: tuple[BatchHeader, bytes]) -> int:
+    return batch[0].base_offset

@@ -71,7 +71,7 @@ class GroupOffsets:
         request = OffsetFetchRequest(group_id=group, topics=topics)
 
         def check(response: OffsetFetchResponse) -> dict[Partition, GroupEntry]:
-            raise_for(response.error_code)
+            raise_for(response.error_code, about=f"group {group}")
             return {
                 (topic.name, each.partition_index): GroupEntry.of(each)
                 for topic in response.topics
@@ -103,7 +103,8 @@ class GroupOffsets:
         def check(response: OffsetCommitResponse) -> None:
             for topic in response.topics:
                 for each in topic.partitions:
-                    _raise_for_partition(topic.name, each.partition_index, each.error_code)
+                    where = topic.name, each.partition_index
+                    _raise_for_partition(group, where, each.error_code)
 
         request = OffsetCommitRequest(group_id=group, topics=topics)
         await self._ask(group, request, OffsetCommitResponse, check, _COMMIT_BY_NAME)
@@ -123,7 +124,7 @@ class GroupOffsets:
         def check(response: DeleteGroupsResponse) -> None:
             for result in response.results:
                 if error_code(result.error_code) is not ErrorCode.GROUP_ID_NOT_FOUND:
-                    raise_for(result.error_code)
+                    raise_for(result.error_code, about=f"group {group}")
 
         request = DeleteGroupsRequest(groups_names=[group])
         await self._ask(group, request, DeleteGroupsResponse, check)
@@ -141,10 +142,11 @@ class GroupOffsets:
         def check(response: OffsetDeleteResponse) -> None:
             if error_code(response.error_code) is ErrorCode.GROUP_ID_NOT_FOUND:
                 return
-            raise_for(response.error_code)
+            raise_for(response.error_code, about=f"group {group}")
             for topic in response.topics:
                 for each in topic.partitions:
-                    _raise_for_partition(topic.name, each.partition_index, each.error_code)
+                    where = topic.name, each.partition_index
+                    _raise_for_partition(group, where, each.error_code)
 
         request = OffsetDeleteRequest(group_id=group, topics=topics)
         await self._ask(group, request, OffsetDeleteResponse, check)
@@ -185,10 +187,12 @@ def _by_topic(partitions: Iterable[Partition]) -> dict[str, list[int]]:
     return found
 
 
-def _raise_for_partition(topic: str, partition: int, number: int) -> None:
+def _raise_for_partition(group: str, where: Partition, number: int) -> None:
     """Raise the error of one partition; what the coordinator cannot do now is tried again."""
     code = error_code(number)
+    is_of_group = code is ErrorCode.GROUP_AUTHORIZATION_FAILED
+    name = f"group {group}" if is_of_group else f"{where[0]}-{where[1]}"
     if code in COORDINATOR_ERRORS:
-        raise KafkaError(code, f"{topic}-{partition}")
+        raise KafkaError(code, name)
     if code is not ErrorCode.NONE:
-        raise GroupOffsetsError(f"{topic}-{partition}: {code.name}")
+        raise GroupOffsetsError(f"{name}: {code.name}")

@@ -13,11 +13,11 @@ from barnabas.pipeline.delivery.driver.spark_library import SparkSession
 from barnabas.pipeline.delivery.plan.job_plan import JobPlan
 from barnabas.pipeline.mirror import cluster_queries
 from barnabas.pipeline.mirror.flow_values import Partition
-from barnabas.pipeline.mirror.group_following import is_followed
 from barnabas.pipeline.mirror.mirrormaker.checkpoint_book import CheckpointBook
 from barnabas.pipeline.mirror.mirrormaker.maker_settings import CheckpointSettings
 from barnabas.pipeline.mirror.mirrormaker.maker_topics import InternalTopic, OffsetSyncs
 from barnabas.pipeline.mirror.mirrormaker.timed_job import TimedJob
+from barnabas.pipeline.mirror.name_patterns import is_selected
 
 logger = logging.getLogger(__name__)
 
@@ -53,7 +53,7 @@ class Checkpoints:
         await self._syncs.refresh()
         count = 0
         for group in await cluster_queries.groups(self._source):
-            if not is_followed(group, settings.groups, settings.groups_exclude):
+            if not is_selected(group, settings.groups, settings.groups_exclude):
                 continue
             entries = await self._group_offsets.entries(group)
             found = self._book.update(group, entries, self._syncs)
@@ -69,7 +69,7 @@ class Checkpoints:
         """
         settings = self._settings
         for group, wanted in self._book.offsets().items():
-            if not is_followed(group, settings.groups, settings.groups_exclude):
+            if not is_selected(group, settings.groups, settings.groups_exclude):
                 continue
             present = await self._target_offsets.entries(group)
             ahead = offsets_ahead(wanted, present)

@@ -34,7 +34,7 @@ _OWN: Final = {
     kind: frozenset(name for each in definitions for name in each.keys)
     for kind, definitions in _DEFINITIONS.items()
 }
-_KNOWN: Final = _OWN["Source"] | _OWN["Checkpoint"] | _OWN["Heartbeat"]
+_KNOWN: Final = frozenset[str]().union(*_OWN.values())
 _OF_WORKERS: Final = (
     "offset.storage.",
     "config.storage.",
