@@ -301,11 +301,12 @@ $(MOTO):
 	$(PIP_ENV) $(@D)/bin/python -m pip install --quiet --disable-pip-version-check 'moto[s3,server]==5.2.5'
 	@touch $@
 
-# PySpark comes as sources, which take a core for most of a minute to become a wheel.
+# PySpark comes as sources of 400 MB of jars: to compress them again takes as long as all the rest.
 $(PYSPARK): requirements-spark.txt | $(BIN)/python
 	@rm -rf $(@D) && mkdir -p $(@D)
 	@if command -v java >/dev/null; then \
 	  $(PIP_ENV) $(FETCH) $(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps \
+	    --config-settings=--build-option=--compression=stored \
 	    --wheel-dir $(@D) "$$(grep '^pyspark==' $<)" && touch $@; \
 	fi
 
