@@ -17,6 +17,7 @@
 #   make compat-rust   build Rust's client of schema registries, and run its test (2 minutes)
 #   make bench    measurements, compared with Apache Kafka when Java and Maven are installed
 #   make sim      seeds of the simulated cluster (SECONDS=60), or one seed with its log (SEED=n)
+#   make security-mistakes   each mistake planted in authentication or authorization must fail a test
 #   make sim-mistakes   search for the planted mistakes of the cluster; make sim-coverage
 #   make ladder-short   faults of three nodes under load, each once (minutes)
 #   make ladder-secured   the steps of one cluster over SASL_SSL, between the nodes too
@@ -33,7 +34,8 @@
 #   make soak     kills of a node under load (CYCLES=200, or SECONDS=n), power loss at every file
 #                 operation, and simulated coordinators (SEEDS=10000)
 #   make connect-oracle   100,000 records through our transformations and Java's
-#   make sql-cases   statements of ksqlDB's query translation tests, parsed (ARGS="--cases DIR")
+#   make sql-cases sql-function-cases   statements of ksqlDB's query translation tests, parsed (ARGS="--cases DIR")
+#   make sql-function-cases  expressions of these tests, evaluated on Spark (ARGS="--cases DIR")
 #   make streams-parity   topologies of Kafka Streams beside ours (EXAMPLES=2000 SEED=n)
 #   make soak-jdbc   kills of a JDBC sink (ARGS="--cycles 20 --database mariadb")
 #   make soak-lake        kills of a job that writes files at its commits (ARGS="--kills 20")
@@ -93,7 +95,7 @@ COMPAT_WORKERS ?= 4
 .PHONY: help run test lint style types unit downloads compat compat-stalls compat-kafka compat-rust \
   compat-suites compat-franz compat-franz-secured compat-sarama bench \
   bench-pipeline bench-security bench-state bench-scale docs fuzz soak sim \
-  sim-mistakes sim-coverage \
+  sim-mistakes sim-coverage security-mistakes \
   registry-soak bench-registry connect-oracle sql-cases streams-parity ladder ladder-short ladder-secured ladder-partitions bench-nodes \
   ladder-mistakes soak-cluster soak-jdbc soak-lake soak-mirror compat-mirror-maker compat-delta compat-iceberg compat-growth \
   soak-pipelines clean
@@ -194,6 +196,7 @@ docs: $(DEV)
 	$(BIN)/python -m barnabas.cli.protocol_page > docs/reference/protocol.md
 	$(BIN)/python -m barnabas.config > docs/configuration.md
 	$(BIN)/python -m tests.language.public_names > docs/reference/public-names.md
+	$(BIN)/python -m barnabas.pipeline.sql.functions.function_page > docs/reference/sql-functions.md
 	$(BIN)/python -m tests.language.messages_page > docs/reference/messages.md
 
 fuzz: $(DEV)
@@ -248,6 +251,9 @@ connect-oracle: $(DEV) $(JARS)
 sql-cases: $(DEV)
 	$(BIN)/python -m compat_tests.sql_cases $(ARGS)
 
+sql-function-cases: $(SPARK)
+	$(BIN)/python -m compat_tests.sql_function_cases $(ARGS)
+
 streams-parity: $(DEV) $(JARS)
 	BARNABAS_STREAMS_EXAMPLES=$(or $(EXAMPLES),2000) BARNABAS_STREAMS_SEED=$(or $(SEED),1) \
 	  $(BIN)/python -m pytest compat_tests/pipeline/streams_parity/test_streams_parity.py \
@@ -256,6 +262,9 @@ streams-parity: $(DEV) $(JARS)
 sim-coverage: $(DEV)
 	$(BIN)/python -m coverage run --source=src/barnabas/cluster,src/barnabas/coordinator,src/barnabas/server -m tests.simulation.all_seeds $(ARGS)
 	$(BIN)/python -m coverage report --skip-covered -m
+
+security-mistakes: $(DEV)
+	$(BIN)/python -m tests.security.security_mistakes $(ARGS)
 
 sim-mistakes: $(DEV)
 	PYTHONHASHSEED=0 $(BIN)/python -m tests.simulation.mistake_table $(ARGS)

@@ -5,6 +5,7 @@ in all rows, and runs as it does by default: at least once. It keeps the names o
 (`IdentityReplicationPolicy`).
 """
 
+import statistics
 import tempfile
 import threading
 import time
@@ -33,6 +34,9 @@ RATE_S = 20.0
 _SETTLE_S = 5.0
 _TICK_S = 0.01
 _BATCH_RECORDS = 1_000
+_PRODUCE_BLOCKS, _BLOCK_BATCHES = 10, 960
+_FLOW_BATCHES = 16
+"""Batches of one request of a flow, for batches of about 8 KB; a fetch returns more of them."""
 _PRODUCE_VERSION = 9
 _BYTES = "org.apache.kafka.connect.converters.ByteArrayConverter"
 
@@ -183,7 +187,7 @@ def read_delays(bootstrap: str, topic: str, count: int) -> Iterator[float]:
     consumer.assign([TopicPartition(topic, number, 0) for number in range(PARTITIONS)])
     found = 0
     while found < count:
-        messages = consumer.consume(1_000, 0.05)
+        messages = consumer.consume(1_000, 0.001)
         now = time.time_ns()
         for message in messages:
             assert message.error() is None, message.error()
@@ -193,36 +197,46 @@ def read_delays(bootstrap: str, topic: str, count: int) -> Iterator[float]:
     consumer.close()
 
 
-def produce_batches(as_flow: bool, target: str, count: int) -> Figures:
-    """Measure requests of one batch each, one after the other, with acks=all.
+def produce_batches(by_request: int, target: str, _: int) -> Figures:
+    """Measure the requests of a flow, and of an ordinary producer of the same batches, in turn.
 
-    The flow and an ordinary producer send the same bytes, except for the offsets.
+    They have acks=all, and go to two topics of one node, one request after the other. The flow
+    sends `by_request` batches in each; a producer may send only one of a partition. The rates are
+    those of the median requests.
     """
     records = [b"%0100d" % number for number in range(_BATCH_RECORDS)]
     now_ms = int(time.time() * 1000)
     data = batch(*records, codec=Codec.LZ4, timestamps=[now_ms] * _BATCH_RECORDS)
-    config = {"barnabas.mirror.source": CLIENT_ID} if as_flow else {}
-    new = NewTopic("m", 1, 1, config=config)
     admin = AdminClient({"bootstrap.servers": target})
-    admin.create_topics([new])["m"].result(30)
-    used_s = 0.0
-    rounds = max(1, count // _BATCH_RECORDS)
+    mirror = NewTopic("mirror", 1, 1, config={"barnabas.mirror.source": CLIENT_ID})
+    for created in admin.create_topics([mirror, NewTopic("ordinary", 1, 1)]).values():
+        created.result(30)
+    times_s: dict[str, list[float]] = {"mirror": [], "ordinary": []}
+    offset = 0
     with Connection(target) as connection:
-        for number in range(rounds):
-            offset = number * _BATCH_RECORDS
-            sent = as_sent([placed(data, offset)], offset) if as_flow else bytearray(data)
-            request = _request(sent)
-            began = time.monotonic()
-            answer = connection.call(request, _PRODUCE_VERSION)
-            used_s += time.monotonic() - began
-            assert answer.responses[0].partition_responses[0].error_code == 0, answer
-    return {"k/s": rounds * _BATCH_RECORDS / used_s / 1000}
+        for topic in ("mirror", "ordinary") * _PRODUCE_BLOCKS:
+            step = by_request if topic == "mirror" else 1
+            for _ in range(0, _BLOCK_BATCHES, step):
+                first = offset if topic == "mirror" else 0
+                ends = range(first, first + step * _BATCH_RECORDS, _BATCH_RECORDS)
+                request = _request(topic, as_sent([placed(data, each) for each in ends], first))
+                began = time.monotonic()
+                answer = connection.call(request, _PRODUCE_VERSION)
+                times_s[topic].append((time.monotonic() - began) / step)
+                assert answer.responses[0].partition_responses[0].error_code == 0, answer
+                offset += step * _BATCH_RECORDS if topic == "mirror" else 0
+    flow_s, ordinary_s = (statistics.median(times_s[topic]) for topic in ("mirror", "ordinary"))
+    return {
+        "k/s": _BATCH_RECORDS / flow_s / 1000,
+        "ordinary k/s": _BATCH_RECORDS / ordinary_s / 1000,
+        "flow / ordinary": ordinary_s / flow_s,
+    }
 
 
-def _request(records: bytearray) -> ProduceRequest:
+def _request(topic: str, records: bytearray) -> ProduceRequest:
     data = ProduceRequest.PartitionProduceData(index=0, records=records)
-    topic = ProduceRequest.TopicProduceData(name="m", partition_data=[data])
-    return ProduceRequest(acks=-1, timeout_ms=30_000, topic_data=[topic])
+    produced = ProduceRequest.TopicProduceData(name=topic, partition_data=[data])
+    return ProduceRequest(acks=-1, timeout_ms=30_000, topic_data=[produced])
 
 
 def _of_mirrors(run: Callable[[type[ConnectWorker], str, int], Figures]) -> dict[str, Measurement]:
@@ -239,8 +253,8 @@ def rows() -> dict[str, dict[str, Measurement]]:
         found[f"lag of a mirror, {offsets} offsets, {RATE:,} records/s"] = _of_mirrors(
             partial(lag, offsets)
         )
-    found["produce to a mirror, 1,000 records of 100 B lz4"] = {
-        "barnabas": partial(produce_batches, True),
-        "ordinary produce": partial(produce_batches, False),
-    }
+    for title, by_request in (("1 batch", 1), (f"{_FLOW_BATCHES} batches", _FLOW_BATCHES)):
+        found[f"produce to a mirror, {title} a request, 1,000 records of 100 B lz4 each"] = {
+            "barnabas": partial(produce_batches, by_request)
+        }
     return found

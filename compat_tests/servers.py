@@ -140,7 +140,10 @@ class BarnabasProcess(ServerProcess):
 
 
 class KafkaProcess(ServerProcess):
-    """Apache Kafka from its jars: one node with both roles, formatted as in its quick start."""
+    """Apache Kafka from its jars: one node with both roles, formatted as in its quick start.
+
+    Each has another cluster id, as a flow refuses to copy a cluster to itself.
+    """
 
     kind = "kafka"
 
@@ -173,7 +176,7 @@ class KafkaProcess(ServerProcess):
         self.write_properties()
         if not (self.data / "meta.properties").exists():
             file = str(self.properties_file)
-            identity = ["-t", "MkU3OEVBNTcwNTJENDM2Qg", "--standalone"]
+            identity = ["-t", f"MkU3OEVBNTcwNTJ{self.controller_port:06d}g", "--standalone"]
             jars.java("kafka.tools.StorageTool", "format", *identity, "-c", file)
         super().start()
 

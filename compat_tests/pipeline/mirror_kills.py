@@ -54,6 +54,7 @@ class KilledFlow:
                 "name": self.topic,
                 "offsets": offsets,
                 "source.bootstrap.servers": source.bootstrap,
+                "tail.copies.enabled": "false",  # the planted points are those of a task
             },
             "transaction_timeout_ms": 10_000,
         }

@@ -241,6 +241,24 @@ def test_suppress_with_most_records_sends_the_newest_change_of_each_key_last(eng
     assert [groups[f"t{number}"] for number in range(7)] == [9] * 4 + [8] * 3
 
 
+def test_an_aggregate_may_be_a_column(engine) -> None:
+    from pyspark.sql import functions
+
+    def describe(app: ks.App) -> None:
+        number, highest = functions.count("*"), functions.max("pay")
+        groups = app.topic("people", key=ks.String(), value=PERSON).group_by("team")
+        app.write(groups.aggregate(n=number, most=highest), "out")
+
+    with ks.TestDriver(describe, session=engine.session) as driver:
+        people = (("a", "x", 3), ("b", "y", 1), ("c", "x", 2))
+        driver.pipe(
+            "people",
+            *((name, {"name": name, "team": team, "pay": pay}, 0) for name, team, pay in people),
+        )
+        totals = driver.table("out", key=ks.String(), value=ks.Json("n BIGINT, most BIGINT"))
+    assert totals == {"x": {"n": 2, "most": 3}, "y": {"n": 1, "most": 1}}
+
+
 def test_suppress_with_a_wrong_limit_is_refused(engine) -> None:
     def describe(app: ks.App) -> None:
         table = app.table("people", key=ks.String(), value=PERSON)

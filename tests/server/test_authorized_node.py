@@ -12,18 +12,22 @@ import pytest
 from barnabas.protocol.batches.batch_building import build_batch
 from barnabas.protocol.batches.record_decoding import Record
 from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.framing import encode_request
 from barnabas.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from barnabas.protocol.messages.create_acls import CreateAclsRequest
 from barnabas.protocol.messages.create_topics import CreateTopicsRequest
 from barnabas.protocol.messages.delete_acls import DeleteAclsRequest
 from barnabas.protocol.messages.describe_acls import DescribeAclsRequest
+from barnabas.protocol.messages.envelope import EnvelopeRequest
 from barnabas.protocol.messages.fetch import FetchRequest
 from barnabas.protocol.messages.find_coordinator import FindCoordinatorRequest
 from barnabas.protocol.messages.metadata import MetadataRequest
+from barnabas.protocol.messages.principal import DefaultPrincipalData
 from barnabas.protocol.messages.produce import ProduceRequest
 from barnabas.server.node_failures import StartupError
 from barnabas.testing import Node
 from barnabas.testing.batches import batch
+from barnabas.testing.free_ports import free_ports
 from barnabas.testing.mirrored import as_sent, placed
 from compat_tests.wire import Connection
 from tests.server import mirror_flow
@@ -134,6 +138,28 @@ def test_node_serves_its_own_controller_without_rights_of_anonymous() -> None:
         assert create_topic(node.bootstrap, "t") == NO_ACCESS
         assert node.server is not None
         assert not node.server.image.brokers[1].fenced
+
+
+def test_envelope_needs_the_right_of_a_broker() -> None:
+    """It names a super user as the client whose request it carries."""
+    (port,) = free_ports(1)
+    listeners = {"listeners": f"PLAINTEXT://127.0.0.1:0,CONTROLLER://127.0.0.1:{port}"}
+    super_users = {"super.users": "User:admin"}
+    with Node(config={**AUTHORIZER, **super_users, **listeners}) as node:
+        topic = CreateTopicsRequest.CreatableTopic(
+            name="forged", num_partitions=1, replication_factor=1
+        )
+        parts = encode_request(1, "c", CreateTopicsRequest(topics=[topic]), 7)
+        principal = DefaultPrincipalData(type="User", name="admin").encode(0)
+        request = EnvelopeRequest(
+            request_data=b"".join(map(bytes, parts))[4:],
+            request_principal=b"\0\0" + principal,
+            client_host_address=bytes([127, 0, 0, 1]),
+        )
+        answer = call(f"127.0.0.1:{port}", request, 0)
+        assert answer.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+        assert node.server is not None
+        assert "forged" not in node.server.image.topics_by_name
 
 
 def fetch(session_id: int = 0, epoch: int = 0, *names: str) -> FetchRequest:

@@ -2,6 +2,7 @@
 
 import logging
 import struct
+import time
 
 import pytest
 
@@ -37,17 +38,32 @@ def answered(wire: Wire, count: int) -> list[int]:
     return numbers
 
 
-def test_requests_around_a_renewal_are_answered_in_order() -> None:
-    (port,) = free_ports(1)
-    config = {
+def with_sessions(port: int, lifetime_ms: int) -> dict[str, str]:
+    """Return the properties of a node whose clients must authenticate again after a time."""
+    return {
         "listeners": f"PLAINTEXT://127.0.0.1:0,SASL_PLAINTEXT://127.0.0.1:{port},"
         "CONTROLLER://127.0.0.1:0",
         "sasl.enabled.mechanisms": "PLAIN",
         f"{LISTENER}.plain.sasl.jaas.config": "org.apache.kafka.common.security.plain."
         'PlainLoginModule required user_a="secret";',
-        "connections.max.reauth.ms": "60000",
+        "connections.max.reauth.ms": str(lifetime_ms),
     }
-    with Node(config=config):
+
+
+def test_connection_is_closed_at_the_first_request_after_the_end_of_its_session() -> None:
+    (port,) = free_ports(1)
+    with Node(config=with_sessions(port, 500)):
+        wire = Wire(port)
+        wire.socket.sendall(frame(1, HANDSHAKE, 1) + frame(2, TOKEN, 2) + frame(3, METADATA, 12))
+        assert answered(wire, 3) == [1, 2, 3]
+        time.sleep(0.6)
+        wire.socket.sendall(frame(4, METADATA, 12))
+        assert wire.socket.recv(1) == b""
+
+
+def test_requests_around_a_renewal_are_answered_in_order() -> None:
+    (port,) = free_ports(1)
+    with Node(config=with_sessions(port, 60_000)):
         wire = Wire(port)
         wire.socket.sendall(frame(1, HANDSHAKE, 1) + frame(2, TOKEN, 2) + frame(3, METADATA, 12))
         assert answered(wire, 3) == [1, 2, 3]

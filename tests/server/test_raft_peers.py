@@ -11,6 +11,7 @@ import trio.testing
 from barnabas.client import Address
 from barnabas.clock import Clock
 from barnabas.cluster.metadata.image import METADATA_TOPIC_ID, Endpoint
+from barnabas.cluster.quorum.epoch_history import OffsetAndEpoch
 from barnabas.cluster.quorum.raft_messages import FetchRequest, VoteRequest
 from barnabas.cluster.quorum.voter_upkeep import UpkeepRequest
 from barnabas.cluster.quorum.voters import ReplicaKey, Voter, VoterSet
@@ -19,6 +20,7 @@ from barnabas.protocol.messages.add_raft_voter import AddRaftVoterRequest, AddRa
 from barnabas.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from barnabas.protocol.messages.fetch import FetchRequest as FetchMessage
 from barnabas.protocol.messages.fetch import FetchResponse
+from barnabas.protocol.messages.fetch_snapshot import FetchSnapshotResponse
 from barnabas.protocol.messages.update_raft_voter import (
     UpdateRaftVoterRequest,
     UpdateRaftVoterResponse,
@@ -40,6 +42,11 @@ class Core:
         self.local = Voter(ReplicaKey(OWN_ID, uuid(OWN_ID)), (Endpoint("CONTROLLER", "h", 1),))
         self.voters = VoterSet.of(Voter(ReplicaKey(LEADER_ID, uuid(LEADER_ID))))
         self.calls: list[str] = []
+        self.epoch = 3
+        self.snapshot_in_progress: OffsetAndEpoch | None = None
+
+    def on_epoch(self, epoch: int, leader_id: int | None, now_ms: int) -> None:
+        self.epoch, self.leader_id, self.snapshot_in_progress = epoch, leader_id, None
 
     def on_request_failed(self, message: Any, now_ms: int) -> None:
         self.calls.append("failed")
@@ -73,6 +80,7 @@ class Shell:
 
     def __init__(self, fetch: FetchRequest | None) -> None:
         self._fetch = fetch
+        self.is_woken = False
 
     def fetch_request(self) -> FetchRequest | None:
         return self._fetch
@@ -81,7 +89,7 @@ class Shell:
         self.malformed_responses += 1
 
     def wake(self) -> None:
-        pass
+        self.is_woken = True
 
 
 def serving(ranges: dict[int, tuple[int, int]], answer: Message) -> FakeBroker:
@@ -104,6 +112,7 @@ def with_peers(
     test: Callable[[RaftPeers], Any],
     fetch: FetchRequest | None = None,
     timeout_s: float = 50.0,
+    directory: Path = Path(),
 ) -> Core:
     """Run a test with the connections of a replica to a peer; return its core."""
     core = Core()
@@ -114,7 +123,7 @@ def with_peers(
             settings = PeerSettings(
                 node_id=OWN_ID,
                 cluster_id=CLUSTER_ID,
-                directory=Path(),
+                directory=directory,
                 request_timeout_s=timeout_s,
             )
             parts: Any = core, Addresses(peer.address), settings
@@ -241,3 +250,24 @@ def test_fetch_after_malformed_responses_waits_longer_each_time() -> None:
     fetch = FetchRequest(LEADER_ID, 3, ReplicaKey(OWN_ID, uuid(OWN_ID)), 0, 0)
     with_peers(peer, test, fetch)
     assert 2 <= fetches(peer) <= 6
+
+
+def test_refused_snapshot_of_an_earlier_epoch_wakes_the_replica(tmp_path: Path) -> None:
+    """It follows another leader now, and would not fetch from it otherwise."""
+    leader = FetchSnapshotResponse.LeaderIdAndEpoch(leader_id=2, leader_epoch=4)
+    part = FetchSnapshotResponse.PartitionSnapshot(
+        error_code=ErrorCode.FENCED_LEADER_EPOCH, current_leader=leader, unaligned_records=b""
+    )
+    topic = FetchSnapshotResponse.TopicSnapshot(name="__cluster_metadata", partitions=[part])
+    peer = serving({FetchSnapshotResponse.API_KEY: (0, 1)}, FetchSnapshotResponse(topics=[topic]))
+    snapshot = OffsetAndEpoch(10, 3)
+
+    async def test(peers: RaftPeers) -> None:
+        core: Any = peers._core
+        shell: Any = peers._shell
+        core.snapshot_in_progress = snapshot
+        peers.fetch_snapshot(snapshot)
+        await eventually(lambda: core.epoch == 4)
+        await eventually(lambda: shell.is_woken)
+
+    with_peers(peer, test, directory=tmp_path)

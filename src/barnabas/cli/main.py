@@ -25,6 +25,7 @@ COMMANDS = {
     "pipelines": "barnabas.cli.pipelines_command:pipelines",
     "job": "barnabas.cli.job_command:job",
     "mirror": "barnabas.cli.mirror_command:mirror",
+    "sql": "barnabas.cli.sql_command:sql",
     "schema": "barnabas.cli.schema_command:schema",
     "topic": "barnabas.cli.topic_command:topic",
     "produce": "barnabas.cli.produce_command:produce",

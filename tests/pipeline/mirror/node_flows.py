@@ -60,6 +60,21 @@ class Flow:
         return attrs.evolve(self, driver=driver)
 
 
+def settings_for(
+    source: str, target: str, offsets: str, properties: Mapping[str, str] | None = None
+) -> FlowSettings:
+    return flow_settings(
+        {
+            "name": "flow",
+            "offsets": offsets,
+            "source.bootstrap.servers": source,
+            "target.bootstrap.servers": target,
+            **(properties or {}),
+        },
+        {},
+    )
+
+
 def with_flow(
     nodes: tuple[Served, Served],
     test: Callable[[Flow], Awaitable[None]],
@@ -67,16 +82,7 @@ def with_flow(
     properties: Mapping[str, str] | None = None,
 ) -> None:
     source, target = nodes
-    settings = flow_settings(
-        {
-            "name": "flow",
-            "offsets": offsets,
-            "source.bootstrap.servers": source.bootstrap,
-            "target.bootstrap.servers": target.bootstrap,
-            **(properties or {}),
-        },
-        {},
-    )
+    settings = settings_for(source.bootstrap, target.bootstrap, offsets, properties)
 
     async def main() -> None:
         with trio.fail_after(60):

@@ -5,7 +5,8 @@ from sqlglot import expressions as exp
 
 from barnabas.pipeline.sql.expression_parser import TypeName
 from barnabas.pipeline.sql.scripts import parse_script
-from barnabas.pipeline.sql.statement_values import Select, SqlType
+from barnabas.pipeline.sql.sql_types import SqlType
+from barnabas.pipeline.sql.statement_values import Select
 
 
 def expression(text: str) -> exp.Expr:

@@ -6,6 +6,7 @@ from sqlglot import expressions as exp
 from barnabas.pipeline.sql import statement_values as st
 from barnabas.pipeline.sql.scripts import parse_script
 from barnabas.pipeline.sql.sql_failures import SqlError
+from barnabas.pipeline.sql.sql_types import SqlType
 
 
 def parsed(text: str) -> st.Statement:
@@ -25,12 +26,12 @@ def test_stream_has_columns_with_roles_and_types() -> None:
         "DECIMAL(4, 2)>, m MAP<STRING, Point>, one BYTES HEADER('trace'), n BIGINT ARRAY) "
         "WITH (kafka_topic='t', 'partitions'=-2, wrap_single_value=false, replicas=1.5);"
     )
-    integer = st.SqlType("INT")
-    struct = st.SqlType(
+    integer = SqlType("INT")
+    struct = SqlType(
         "STRUCT",
         fields=(
-            ("A", st.SqlType("ARRAY", (integer,))),
-            ("B", st.SqlType("DECIMAL", numbers=(4, 2))),
+            ("A", SqlType("ARRAY", (integer,))),
+            ("B", SqlType("DECIMAL", numbers=(4, 2))),
         ),
     )
     assert statement == st.CreateSource(
@@ -39,9 +40,9 @@ def test_stream_has_columns_with_roles_and_types() -> None:
         (
             st.Column("K", integer, "KEY"),
             st.Column("v w", struct),
-            st.Column("M", st.SqlType("MAP", (st.SqlType("STRING"), st.SqlType("POINT")))),
-            st.Column("ONE", st.SqlType("BYTES"), "HEADERS", "trace"),
-            st.Column("N", st.SqlType("ARRAY", (st.SqlType("BIGINT"),))),
+            st.Column("M", SqlType("MAP", (SqlType("STRING"), SqlType("POINT")))),
+            st.Column("ONE", SqlType("BYTES"), "HEADERS", "trace"),
+            st.Column("N", SqlType("ARRAY", (SqlType("BIGINT"),))),
         ),
         {"KAFKA_TOPIC": "t", "PARTITIONS": -2, "WRAP_SINGLE_VALUE": False, "REPLICAS": 1.5},
         or_replace=True,
@@ -53,7 +54,7 @@ def test_source_table_has_a_primary_key() -> None:
     statement = parsed("create source table t (id string primary key) with (kafka_topic='t')")
     assert isinstance(statement, st.CreateSource)
     assert (statement.kind, statement.read_only) == ("TABLE", True)
-    assert statement.columns == (st.Column("ID", st.SqlType("STRING"), "PRIMARY KEY"),)
+    assert statement.columns == (st.Column("ID", SqlType("STRING"), "PRIMARY KEY"),)
 
 
 def test_query_has_all_its_clauses() -> None:
@@ -105,9 +106,9 @@ def test_windows(clause: str, window: st.Window) -> None:
         ("DROP STREAM IF EXISTS s DELETE TOPIC", st.DropSource("STREAM", "S", True, True)),
         (
             "ALTER TABLE t ADD COLUMN a INT",
-            st.AddColumns("TABLE", "T", (st.Column("A", st.SqlType("INT")),)),
+            st.AddColumns("TABLE", "T", (st.Column("A", SqlType("INT")),)),
         ),
-        ("CREATE TYPE IF NOT EXISTS p AS STRUCT<>", st.CreateType("P", st.SqlType("STRUCT"), True)),
+        ("CREATE TYPE IF NOT EXISTS p AS STRUCT<>", st.CreateType("P", SqlType("STRUCT"), True)),
         ("DROP TYPE IF EXISTS p", st.DropType("P", True)),
         ("PAUSE q1", st.QueryControl("PAUSE", "Q1")),
         ("RESUME ALL", st.QueryControl("RESUME", None)),

@@ -121,10 +121,11 @@ class Partition(HostedPartition):
 
         Raises KafkaError: as `append`, and the errors of `PartitionLog.append_as_mirror`.
         """
-        self.check_leader()
+        if not self.is_leader:
+            self.check_leader()
         if required_acks == -1 and not self._alone:
             self._check_insync()
-        log = self.log
+        log = self._log or self._opened()
         info = log.append_as_mirror(records, leader_epoch=self.leader_epoch, now_ms=now_ms)
         if not info.duplicate:
             self._note_append(log)
@@ -135,7 +136,8 @@ class Partition(HostedPartition):
             log.advance_high_watermark(log.log_end_offset)
         else:
             self.advance_high_watermark(log)
-        self.notify()
+        if self.listeners:
+            self.notify()
 
     def settle_promotion(self) -> None:
         """As the leader of a promoted mirror, abort the transactions that were open in it.

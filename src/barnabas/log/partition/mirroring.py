@@ -6,21 +6,29 @@ skips offsets. A hole that was left by a lost request looks the same, so the flo
 batch how many offsets the source skips before it; the log accepts no other gap.
 """
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from struct import error as StructError  # noqa: N812  ("error" alone is unclear here)
+from typing import TYPE_CHECKING, Final, TypeAlias
 
+from barnabas.log.log_config import LogConfig
 from barnabas.log.partition.appending import AppendInfo, write_batch
-from barnabas.log.partition.batch_validation import (
-    Writable,
-    check_follower_batch,
-    check_size,
-)
+from barnabas.log.partition.batch_validation import Writable, check_size
 from barnabas.log.record_work import RecordsRefusedError
 from barnabas.log.segment.log_segment import RELATIVE_OFFSET_MAX
 from barnabas.log.segment.producer_state import read_marker
-from barnabas.protocol.batches.batch_header import BatchHeader, CorruptBatch, read_header
+from barnabas.protocol.batches.batch_header import BatchHeader, CorruptBatch
 from barnabas.protocol.batches.batch_header import assign_offset as set_offset
-from barnabas.protocol.batches.batch_layout import CODEC_ID_MAX, CODEC_MASK, CONTROL, HEADER_SIZE
+from barnabas.protocol.batches.batch_layout import (
+    CHECKED_AT,
+    CODEC_ID_MAX,
+    CODEC_MASK,
+    CONTROL,
+    HEADER,
+    LENGTH_MIN,
+    LOG_OVERHEAD,
+    MAGIC,
+)
 from barnabas.protocol.batches.control_batches import TransactionMarker
+from barnabas.protocol.batches.crc import crc32c
 from barnabas.protocol.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
@@ -29,81 +37,103 @@ if TYPE_CHECKING:
 _OFFSET_MAX: Final = (1 << 63) - 1
 
 
-class _Checked(NamedTuple):
-    """A batch that passed the checks: its position in the request, and its marker if it has one."""
-
-    position: int
-    header: BatchHeader
-    marker: TransactionMarker | None
+_Checked: TypeAlias = tuple[memoryview, BatchHeader, int, int, TransactionMarker | None]
+"""A batch that passed the checks, its first and last offset, and its marker if it has one."""
 
 
 def append(log: "PartitionLog", records: Writable, leader_epoch: int, now_ms: int) -> AppendInfo:
     """See `PartitionLog.append_as_mirror`."""
-    batches = _checked(log, records)
-    first, last = batches[0].header.base_offset, batches[-1].header.last_offset
+    batches = _checked(log.config, memoryview(records))
     end = log.log_end_offset
-    new = [batch for batch in batches if batch.header.last_offset >= end]
-    for batch in new:
-        _check_place(log, batch.header, end)
-        end = batch.header.next_offset
-    view = memoryview(records)
-    for position, header, marker in new:
-        base_offset = header.base_offset
-        set_offset(records, position, base_offset, leader_epoch)
-        data = view[position : position + header.size]
-        last_offset = header.last_offset
-        write_batch(log, data, header, base_offset, last_offset, leader_epoch, now_ms, marker)
-    return AppendInfo(first, last, duplicate=not new)
+    new: list[_Checked] = []
+    for batch in batches:
+        _, header, first, last, _ = batch
+        if last >= end:
+            if first != end:
+                _check_place(log, header, end)
+            new.append(batch)
+            end = last + 1
+    for data, header, first, last, marker in new:
+        set_offset(data, 0, first, leader_epoch)
+        write_batch(log, data, header, first, last, leader_epoch, now_ms, marker)
+    return AppendInfo(batches[0][2], batches[-1][3], -1, not new)
 
 
-def _checked(log: "PartitionLog", records: Writable) -> list[_Checked]:
+def _checked(config: LogConfig, records: memoryview) -> list[_Checked]:
     """Check every batch by itself, and that they ascend. Raises KafkaError."""
     found: list[_Checked] = []
     position, end = 0, 0
     while position < len(records) or not found:
-        try:
-            if len(records) - position < HEADER_SIZE:
-                raise CorruptBatch(f"no complete batch at position {position}")
-            header = read_header(records, position)
-        except CorruptBatch as error:
-            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, str(error)) from error
-        check_follower_batch(records, position, header)
-        check_size(header.size, log.config)
-        _check_fields(header)
-        if header.base_offset < end:
-            raise _refused(f"a batch at offset {header.base_offset} follows one that ends at {end}")
-        marker = _marker_of(records, position, header)
-        found.append(_Checked(position, header, marker))
-        position, end = position + header.size, header.next_offset
+        header = _header(records, position)
+        data = records[position : position + header.batch_length + LOG_OVERHEAD]
+        size = len(data)
+        if crc32c(data[CHECKED_AT:]) != header.crc:
+            raise KafkaError(
+                ErrorCode.CORRUPT_MESSAGE, f"Record is corrupt (stored crc = {header.crc})"
+            )
+        if size > config.max_message_bytes or size > config.segment_bytes:
+            check_size(size, config)
+        first = header.base_offset
+        last = first + header.last_offset_delta
+        if not end <= first <= last < _OFFSET_MAX:
+            raise _impossible(header, end)
+        offsets, attributes = header.last_offset_delta + 1, header.attributes
+        is_possible = 0 <= header.record_count <= offsets and header.partition_leader_epoch >= 0
+        if not is_possible or attributes & CODEC_MASK > CODEC_ID_MAX:
+            raise _wrong_field(header)
+        marker: TransactionMarker | None = None
+        if attributes & CONTROL and header.producer_id >= 0:
+            marker = _marker_of(data, header)
+        found.append((data, header, first, last, marker))
+        position, end = position + size, last + 1
     return found
 
 
-def _check_fields(header: BatchHeader) -> None:
-    delta, count = header.last_offset_delta, header.record_count
-    if header.attributes & CODEC_MASK > CODEC_ID_MAX:
+def _impossible(header: BatchHeader, end: int) -> KafkaError:
+    """Return the refusal of offsets that do not exist, or are before those of an earlier batch."""
+    first, delta = header.base_offset, header.last_offset_delta
+    if 0 <= first < end:
+        return _refused(f"a batch at offset {first} follows one that ends at {end}")
+    return _refused(f"a batch of a mirror has no offset {first} + {delta}")
+
+
+def _header(records: memoryview, position: int) -> BatchHeader:
+    """Return the header of a whole batch of magic 2. Raises KafkaError."""
+    try:
+        header = BatchHeader._make(HEADER.unpack_from(records, position))
+    except StructError:
         raise KafkaError(
+            ErrorCode.CORRUPT_MESSAGE, f"no complete batch at position {position}"
+        ) from None
+    length = header.batch_length
+    is_whole = LENGTH_MIN <= length <= len(records) - position - LOG_OVERHEAD
+    if header.magic != MAGIC or not is_whole:
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"no complete batch at position {position}")
+    return header
+
+
+def _wrong_field(header: BatchHeader) -> KafkaError:
+    """Return the refusal of a batch with a field that cannot be."""
+    if header.attributes & CODEC_MASK > CODEC_ID_MAX:
+        return KafkaError(
             ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
             f"Unknown compression type id: {header.codec_id}",
         )
-    if header.base_offset < 0 or delta < 0 or header.base_offset > _OFFSET_MAX - delta - 1:
-        raise _refused(f"a batch of a mirror has no offset {header.base_offset} + {delta}")
-    if not 0 <= count <= delta + 1:
-        raise _refused(f"{count} records do not have {delta + 1} offsets")
     if header.partition_leader_epoch < 0:
-        raise _refused(
+        return _refused(
             f"a batch of a mirror states {header.partition_leader_epoch} offsets that are skipped "
             "before it, in place of its leader epoch; the number must not be negative"
         )
+    return _refused(
+        f"{header.record_count} records do not have {header.last_offset_delta + 1} offsets"
+    )
 
 
-def _marker_of(records: Writable, position: int, header: BatchHeader) -> TransactionMarker | None:
-    if header.producer_id < 0 or not header.attributes & CONTROL:
-        return None
-    with memoryview(records)[position : position + header.size] as batch:
-        try:
-            return read_marker(batch, header)
-        except (CorruptBatch, ValueError) as error:
-            raise _refused(f"a control batch at offset {header.base_offset}: {error}") from error
+def _marker_of(batch: memoryview, header: BatchHeader) -> TransactionMarker | None:
+    try:
+        return read_marker(batch, header)
+    except (CorruptBatch, ValueError) as error:
+        raise _refused(f"a control batch at offset {header.base_offset}: {error}") from error
 
 
 def _check_place(log: "PartitionLog", header: BatchHeader, end: int) -> None:

@@ -3,7 +3,8 @@
 What lives here: the connector `barnabas.MirrorConnector`, its job, and what its tasks do. What may
 not: decoding of records where the header of a batch is enough; knowledge of the broker's inside.
 
-A flow is a loop of bounded Spark jobs whose rows are ranges of offsets. The driver reads the ends
+A flow is a loop of bounded Spark jobs whose rows are ranges of offsets; while there is little to
+copy, the driver copies it, because a job takes longer to start. The driver reads the ends
 of the source's partitions and divides the ranges among tasks; each task copies its ranges through
 the client of `barnabas.client`, and returns figures. Nothing is kept on a local disk: the position
 of a partition is at the target, in the transaction of the batches or as the log end of a mirror
@@ -26,6 +27,8 @@ topic (`barnabas.mirror.source`).
     range_planning      ranges, and their tasks: a decision
     mirror_tasks        what Spark calls
     range_copies        the copy of one range, repeated after failures
+    tail_copies         what arrives once the flow has caught up: the driver copies it by itself
+    tail_fetches        its fetches, of all partitions of a leader
     source_fetches, target_produces, target_transaction    its requests
     batch_copy          from Fetch responses to batches to produce (sans-I/O)
     flow_values         plain values that travel to tasks and back

@@ -34,6 +34,7 @@ GROUPS_EXCLUDE: Final = "groups.exclude"
 SYNC_CONFIGS: Final = "sync.topic.configs.enabled"
 SYNC_GROUPS: Final = "sync.group.offsets.enabled"
 SYNC_ACLS: Final = "sync.topic.acls.enabled"
+TAILS: Final = "tail.copies.enabled"
 CONFIGS_EXCLUDE: Final = "config.properties.exclude"
 
 CONFIGS_EXCLUDED: Final = (
@@ -165,6 +166,16 @@ DEFINITION: Final = ConfigDef(
             "an authorizer.",
             "Copy ACLs of topics",
         ),
+        _key(
+            TAILS,
+            ConfigType.BOOLEAN,
+            True,
+            10,
+            "True lets the runner itself copy what arrives once the flow has caught up, within "
+            "some milliseconds. False leaves all copies to tasks of Spark, which start every "
+            "trigger.ms.",
+            "Copy new records in the runner",
+        ),
     ]
 )
 
@@ -240,6 +251,8 @@ class FlowSettings:
     replication_factor: int = BROKER_DEFAULT
     positions_topic: PositionsTopic | None = None
     """The topic at the target with positions of MirrorMaker 2, for flows that take over from it."""
+    copies_tails: bool = True
+    """True when the driver copies what arrives once the flow has caught up."""
 
     @property
     def group_id(self) -> str:
@@ -318,6 +331,7 @@ def flow_settings(properties: Mapping[str, str], runner: Mapping[str, str]) -> F
         parsed[SYNC_GROUPS] is True,
         tuple(_list(parsed[CONFIGS_EXCLUDE])),
         parsed[SYNC_ACLS] is True,
+        copies_tails=parsed[TAILS] is True,
     )
 
 

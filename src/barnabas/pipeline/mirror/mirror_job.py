@@ -1,12 +1,14 @@
 """The job of a flow: bounded Spark jobs over ranges of offsets, one after the other.
 
 A turn reads the ends of the source's partitions, divides what is new among tasks, and takes their
-figures in. Every few seconds it also makes topics, log starts and group offsets follow; group
-offsets once more when it is stopped.
+figures in. When tasks have caught up, the driver itself copies what arrives (`tail_copies`), until
+that is too much for it. Every few seconds a turn also makes topics, log starts and group offsets
+follow; group offsets once more when the job is stopped.
 """
 
 import contextlib
 import functools
+import logging
 import time
 from typing import Final
 
@@ -27,7 +29,7 @@ from barnabas.pipeline.mirror.client_thread import ClientThread
 from barnabas.pipeline.mirror.cluster_failures import unanswered
 from barnabas.pipeline.mirror.flow_connector import BOOTSTRAP, FlowSettings, settings_of
 from barnabas.pipeline.mirror.flow_driver import FlowDriver, FlowTopics
-from barnabas.pipeline.mirror.flow_values import CopyFigures, FlowRange, Partition
+from barnabas.pipeline.mirror.flow_values import NO_EPOCH, CopyFigures, FlowRange, Partition
 from barnabas.pipeline.mirror.mirrormaker.checkpoint_job import CheckpointJob
 from barnabas.pipeline.mirror.mirrormaker.connector_properties import MIRROR
 from barnabas.pipeline.mirror.mirrormaker.heartbeat_job import HeartbeatJob
@@ -40,8 +42,11 @@ from barnabas.pipeline.mirror.mirrormaker.maker_settings import (
 )
 from barnabas.pipeline.mirror.mirrormaker.timed_job import TimedJob
 from barnabas.pipeline.mirror.range_planning import divided, ranges_to_copy
+from barnabas.pipeline.mirror.tail_copies import TailCopier
 from barnabas.pipeline.mirror.topic_following import FlowRefusedError
 from barnabas.protocol.errors import KafkaError
+
+logger = logging.getLogger(__name__)
 
 _FOLLOW_EVERY_S: Final = 5.0
 _TRIGGER_MIN_S: Final = 0.05
@@ -51,6 +56,10 @@ _SHOWN_S: Final = 10.0
 _KEEP_EVERY_S: Final = 6 * 3600.0
 _LAST_S: Final = 5.0
 _ACLS_EVERY_S: Final = 60.0
+_TAIL_S: Final = 1.0
+_TAILS_MAX: Final = 200
+_TAIL_OFFSETS_MAX: Final = 50_000
+_TAIL_BYTES_MAX: Final = 16 << 20
 _TURN_S: Final = 10.0
 """A turn takes longer only when a cluster does not answer."""
 
@@ -120,6 +129,8 @@ class MirrorJob(LoopedJob):
         self._ends_read_ms = 0
         self._acls_s: float | None = None
         self._is_in_turn = False
+        self._has_caught_up = False
+        self._ended_tails: set[Partition] = set()
 
     def follow(self) -> None:
         """Make topics follow, and take up new partitions. Raises JobStartError."""
@@ -192,7 +203,9 @@ class MirrorJob(LoopedJob):
             return 0.0
         if self._keeps:
             self._kept_s = began_s
-        if ranges:
+        if not keeps and self._is_tail(ranges):
+            self._copy_tails(began_s)
+        elif ranges:
             self._report(ends)  # the target may take long
             self._copy(ranges, began_s)
         self._report(ends)
@@ -208,16 +221,58 @@ class MirrorJob(LoopedJob):
         except (KafkaError, ClientError) as error:
             raise unanswered(error) from error
 
+    def _is_tail(self, ranges: list[FlowRange]) -> bool:
+        """True when the driver copies what is new: tasks have caught up, and little has come."""
+        offsets = sum(each.until - each.start for each in ranges)
+        sizes = (
+            self._driver.sizes.estimate(each.where, each.until - each.start) for each in ranges
+        )
+        return (
+            self._settings.copies_tails
+            and self._has_caught_up
+            and len(self._driver.positions) <= _TAILS_MAX
+            and offsets <= _TAIL_OFFSETS_MAX
+            and sum(size or 0 for size in sizes) <= _TAIL_BYTES_MAX
+            and not any(each.where in self._ended_tails for each in ranges)
+        )
+
+    def _copy_tails(self, began_s: float) -> None:
+        """Copy what arrives for a time, without a Spark job, and take the figures in."""
+        driver = self._driver
+        starts = [
+            CopyFigures(*where, position, leader_epoch=driver.epochs.get(where, NO_EPOCH))
+            for where, position in driver.positions.items()
+            if where not in self._ended_tails
+        ]
+        timeout_ms = self._plan.transaction_timeout_ms
+        plan = driver.task_plan(transaction_timeout_ms=timeout_ms)
+        copier = TailCopier(plan, *self._clients.clients)
+        planned_s = time.monotonic()
+        ended = self._clients.call(copier.copy, starts, _TAIL_S)
+        for where, reason in ended.items():
+            logger.debug("a task continues partition=%s-%d reason=%s", *where, reason)
+        self._ended_tails |= ended.keys()
+        self._take_in([each for each in starts if each.batches], began_s, planned_s)
+
     def _copy(self, ranges: list[FlowRange], began_s: float) -> None:
         """Run a Spark job that copies ranges, and take its figures in."""
         tasks = divided(ranges, self._tasks_max)
         timeout_ms = self._plan.transaction_timeout_ms
         plan = self._driver.task_plan(transaction_timeout_ms=timeout_ms)
         run = functools.partial(mirror_tasks.copy_ranges, plan, tasks)
+        until = {each.where: each.until for each in ranges}
         planned_s = time.monotonic()
         results: list[CopyFigures] = (
             self._context.parallelize(range(len(tasks)), len(tasks)).mapPartitions(run).collect()
         )
+        self._ended_tails.clear()
+        self._has_caught_up = all(each.position >= until[each.where] for each in results)
+        self._take_in(results, began_s, planned_s)
+
+    def _take_in(self, results: list[CopyFigures], began_s: float, planned_s: float) -> None:
+        """Note where copies have ended, and add their figures."""
+        if not results:
+            return
         self._busy_s = time.monotonic()
         for result in results:
             self._driver.take_in(result)

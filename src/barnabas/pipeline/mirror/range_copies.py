@@ -233,7 +233,7 @@ class RangeCopier:
                         raise batches
                     for batch in batches:
                         await send(batch)
-                        _count(figures, batch)
+                        count_batch(figures, batch)
             except Exception as error:  # raised again below: a nursery would wrap it in a group
                 failure = error
             nursery.cancel_scope.cancel()
@@ -323,13 +323,17 @@ class RangeCopier:
         return response
 
     def _metadata(self, wanted: FlowRange) -> str:
-        """Return the metadata of the position, with the id of the topic that it is of."""
-        topic_id = self._plan.topic_ids.get(wanted.topic)
-        now_ms = int(time.time() * 1000)
-        return OffsetMetadata(topic_id, self._plan.source_cluster_id, now_ms).encode()
+        return position_metadata(self._plan, wanted.topic)
 
 
-def _count(figures: CopyFigures, batch: CopiedData) -> None:
+def position_metadata(plan: FlowPlan, topic: str) -> str:
+    """Return the metadata of a position, with the id of the topic that it is of."""
+    now_ms = int(time.time() * 1000)
+    return OffsetMetadata(plan.topic_ids.get(topic), plan.source_cluster_id, now_ms).encode()
+
+
+def count_batch(figures: CopyFigures, batch: CopiedData) -> None:
+    """Add a batch that was produced to the figures of its copy."""
     figures.batches += batch.batches
     figures.records += batch.records
     figures.bytes += len(batch.data)

@@ -16,7 +16,7 @@ from sqlglot.tokenizer_core import TokenType
 
 from barnabas.pipeline.sql.sql_failures import SqlError, position
 from barnabas.pipeline.sql.sql_tokens import RESERVED, is_word, name_of
-from barnabas.pipeline.sql.statement_values import SqlType
+from barnabas.pipeline.sql.sql_types import SqlType
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -80,6 +80,10 @@ class ExpressionParser(Parser):
             )
         self._advance()
         return name_of(token)
+
+    def place(self) -> tuple[int, int]:
+        """Return the line and the column of the current token, both from 1."""
+        return position(self.sql, self._curr.start if self._curr else len(self.sql))
 
     def string(self, what: str) -> str:
         """Consume a string in single quotes."""
@@ -251,7 +255,8 @@ class ExpressionParser(Parser):
         parameters = self._lambda_parameters()
         if parameters:
             return exp.Lambda(this=self.expression_here(), expressions=parameters)
-        self._match(TokenType.DISTINCT)
+        if self._curr and self._curr.token_type is TokenType.DISTINCT:
+            raise self.failure("A call has no DISTINCT; write COUNT_DISTINCT(x) or COLLECT_SET(x)")
         value = self.expression_here()
         if self._match(TokenType.COLON_EQ):
             name = value.this if isinstance(value, exp.Column) else value

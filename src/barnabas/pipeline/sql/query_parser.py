@@ -61,9 +61,10 @@ class QueryParser(ExpressionParser):
         return name_of(token)
 
     def _relation(self) -> Relation:
+        place = self.place()
         source = self.name("a stream or table")
         alias = self.name("an alias") if self.word("AS") else self._short_alias()
-        return Relation(source, alias or source)
+        return Relation(source, alias or source, place)
 
     def _joins(self) -> tuple[Join, ...]:
         joins: list[Join] = []
@@ -140,7 +141,7 @@ class QueryParser(ExpressionParser):
         start = self._index
         if self.word("("):
             if self.word(")"):
-                return ()
+                raise self.failure("Expected an expression between the brackets")
             found = self.several(self.expression_here)
             if len(found) > 1:
                 self.expect(")")

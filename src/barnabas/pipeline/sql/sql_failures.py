@@ -19,6 +19,10 @@ class SqlError(ValueError):
         self.column = column
 
 
+class UnresolvedError(ValueError):
+    """A name or a type that does not fit; the statement's line and column are added above it."""
+
+
 def position(text: str, offset: int) -> tuple[int, int]:
     """Return the line and the column, both from 1, of an offset in a text."""
     start = text.rfind("\n", 0, offset) + 1

@@ -80,19 +80,21 @@ class StatementParser(QueryParser):
         replace = self.word("OR", "REPLACE")
         read_only = self.word("SOURCE")
         if self.word("TYPE"):
-            absent = self.word("IF", "NOT", "EXISTS")
+            absent, place = self.word("IF", "NOT", "EXISTS"), self.place()
             name = self.name("a type's name")
             self.expect("AS")
-            return st.CreateType(name, self.type_here(), absent)
+            return st.CreateType(name, self.type_here(), absent, place)
         kind = self._kind()
-        absent = self.word("IF", "NOT", "EXISTS")
+        absent, place = self.word("IF", "NOT", "EXISTS"), self.place()
         name = self.name("a name")
         columns = self._columns()
         properties = self._properties() if self.word("WITH") else {}
         query = None
         if not columns and not read_only and self.word("AS"):
             query = self.query()
-        return st.CreateSource(kind, name, columns, properties, query, replace, absent, read_only)
+        return st.CreateSource(
+            kind, name, columns, properties, query, replace, absent, read_only, place
+        )
 
     def _kind(self) -> st.SourceKind:
         if self.word("STREAM"):
@@ -152,6 +154,7 @@ class StatementParser(QueryParser):
 
     def _insert(self) -> st.Statement:
         self.expect("INTO")
+        place = self.place()
         target = self.name("a stream or table")
         properties = self._properties() if self.word("WITH") else {}
         columns: tuple[str, ...] = ()
@@ -159,10 +162,10 @@ class StatementParser(QueryParser):
             columns = self.several(lambda: self.name("a column"))
             self.expect(")")
         if not properties and self.word("VALUES"):
-            return st.InsertValues(target, columns, self._values())
+            return st.InsertValues(target, columns, self._values(), place)
         if columns:
             raise self.failure(f"Expected VALUES {self.found()}")
-        return st.InsertSelect(target, self.query(), properties)
+        return st.InsertSelect(target, self.query(), properties, place)
 
     def _values(self) -> tuple[exp.Expr, ...]:
         self.expect("(")
@@ -174,15 +177,17 @@ class StatementParser(QueryParser):
 
     def _drop(self) -> st.Statement:
         if self.word("TYPE"):
-            present = self.word("IF", "EXISTS")
-            return st.DropType(self.name("a type"), present)
+            present, place = self.word("IF", "EXISTS"), self.place()
+            return st.DropType(self.name("a type"), present, place)
         kind = self._kind()
-        present = self.word("IF", "EXISTS")
-        return st.DropSource(kind, self.name("a name"), present, self.word("DELETE", "TOPIC"))
+        present, place = self.word("IF", "EXISTS"), self.place()
+        name = self.name("a name")
+        return st.DropSource(kind, name, present, self.word("DELETE", "TOPIC"), place)
 
     def _alter(self) -> st.Statement:
-        kind, name = self._kind(), self.name("a name")
-        return st.AddColumns(kind, name, self.several(self._added_column))
+        kind, place = self._kind(), self.place()
+        name = self.name("a name")
+        return st.AddColumns(kind, name, self.several(self._added_column), place)
 
     def _added_column(self) -> st.Column:
         self.expect("ADD")
@@ -190,7 +195,8 @@ class StatementParser(QueryParser):
         return st.Column(self.name("a column"), self.type_here())
 
     def _control(self, action: Literal["PAUSE", "RESUME", "TERMINATE"]) -> st.Statement:
-        return st.QueryControl(action, None if self.word("ALL") else self.name("a query"))
+        place = self.place()
+        return st.QueryControl(action, None if self.word("ALL") else self.name("a query"), place)
 
     def _show(self) -> st.Statement:
         everything = self.word("ALL")

@@ -11,17 +11,13 @@ from typing import Literal
 
 from sqlglot import expressions as exp
 
+from barnabas.pipeline.sql.sql_types import SqlType
+
 SourceKind = Literal["STREAM", "TABLE"]
 
 
-@dataclass(frozen=True)
-class SqlType:
-    """A type by name, with its element types, its fields (STRUCT) or its numbers (DECIMAL)."""
-
-    name: str
-    elements: tuple[SqlType, ...] = ()
-    fields: tuple[tuple[str, SqlType], ...] = ()
-    numbers: tuple[int, ...] = ()
+Place = tuple[int, int]
+"""The line and the column of a name in its statement, both from 1."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +63,7 @@ class Relation:
 
     source: str
     alias: str
+    at: Place = field(default=(1, 1), compare=False)
 
 
 @dataclass(frozen=True)
@@ -122,6 +119,7 @@ class CreateSource:
     or_replace: bool = False
     if_not_exists: bool = False
     read_only: bool = False
+    at: Place = field(default=(1, 1), compare=False)
 
 
 @dataclass(frozen=True)
@@ -131,6 +129,7 @@ class InsertSelect:
     target: str
     query: Select
     properties: Properties = field(default_factory=_no_properties)
+    at: Place = field(default=(1, 1), compare=False)
 
 
 @dataclass(frozen=True)
@@ -140,6 +139,7 @@ class InsertValues:
     target: str
     columns: tuple[str, ...]
     values: tuple[exp.Expr, ...]
+    at: Place = field(default=(1, 1), compare=False)
 
 
 @dataclass(frozen=True)
@@ -150,6 +150,7 @@ class DropSource:
     name: str
     if_exists: bool = False
     delete_topic: bool = False
+    at: Place = field(default=(1, 1), compare=False)
 
 
 @dataclass(frozen=True)
@@ -159,6 +160,7 @@ class AddColumns:
     kind: SourceKind
     name: str
     columns: tuple[Column, ...]
+    at: Place = field(default=(1, 1), compare=False)
 
 
 @dataclass(frozen=True)
@@ -168,6 +170,7 @@ class CreateType:
     name: str
     type: SqlType
     if_not_exists: bool = False
+    at: Place = field(default=(1, 1), compare=False)
 
 
 @dataclass(frozen=True)
@@ -176,6 +179,7 @@ class DropType:
 
     name: str
     if_exists: bool = False
+    at: Place = field(default=(1, 1), compare=False)
 
 
 @dataclass(frozen=True)
@@ -184,6 +188,7 @@ class QueryControl:
 
     action: Literal["PAUSE", "RESUME", "TERMINATE"]
     query: str | None
+    at: Place = field(default=(1, 1), compare=False)
 
 
 @dataclass(frozen=True)

@@ -80,13 +80,18 @@ class GroupedStream:
         found = records._table([total], functions().col("_result_0"), grouped._kernel(SUM, kind))
         return grouped._with_final_totals(found, functions().col(VALUE), kind)
 
-    def aggregate(self, **fields: str) -> Table:
-        """Return a struct of Spark's aggregates for each group: `aggregate(most="max(price)")`."""
+    def aggregate(self, **fields: str | Column) -> Table:
+        """Return a struct of Spark's aggregates for each group: `aggregate(most="max(price)")`.
+
+        An aggregate is a text, or a column that names the columns as the text does.
+        """
         if not fields:
             raise ValueError("aggregate needs fields: aggregate(n='count(*)', most='max(price)')")
         if self._is_kernel():
             raise OperatorError("aggregate() has no sessions and sliding windows: use fold()")
-        aggregates = [functions().expr(text) for text in fields.values()]
+        aggregates = [
+            functions().expr(each) if isinstance(each, str) else each for each in fields.values()
+        ]
         named = [
             functions().col(f"_result_{index}").alias(name) for index, name in enumerate(fields)
         ]

@@ -21,6 +21,7 @@ from barnabas.pipeline.streams.serdes import Column, functions, spark_type
 from barnabas.pipeline.streams.stream_columns import (
     KEPT,
     KEY,
+    TIMESTAMP,
     VALUE,
     WINDOW,
     Expression,
@@ -30,7 +31,7 @@ from barnabas.pipeline.streams.stream_columns import (
     is_live,
     visible,
 )
-from barnabas.pipeline.streams.topic_reading import TopicInput
+from barnabas.pipeline.streams.topic_reading import TopicInput, time_of
 from barnabas.pipeline.streams.topology_nodes import TopologyNode, detached
 from barnabas.pipeline.streams.window_specs import Duration, Window, duration_ms
 
@@ -121,6 +122,20 @@ class Stream:
         element = functions().col(_ELEMENT)
         columns = {KEY: element[KEY], VALUE: element[VALUE]}
         return self._rekeyed(self._exploded(records, returns, columns), "KSTREAM-FLATMAP-")
+
+    def with_time(self, time: Expression) -> Self:
+        """Replace the time of each record by a timestamp, or by milliseconds since 1970.
+
+        A record without a value keeps its time, and so does one whose time is null.
+        """
+        given = column(self.frame, time)
+        kind = evaluated(self.frame, {"_time": given}).schema["_time"].dataType.typeName()
+        found = time_of(given, kind)
+        kept = functions().coalesce(found, functions().col(TIMESTAMP))
+        is_value = functions().col(VALUE).isNotNull()
+        changed = functions().when(is_value, kept).otherwise(functions().col(TIMESTAMP))
+        frame = evaluated(self.frame, {TIMESTAMP: changed})
+        return self._with(frame, self.node.add("KSTREAM-TRANSFORM-"))
 
     def branch(self, *predicates: Expression) -> list[Self]:
         """Return a stream for each predicate; a record goes to the first whose predicate is true.

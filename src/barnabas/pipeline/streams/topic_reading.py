@@ -124,7 +124,7 @@ def _timed(frame: DataFrame, topic: TopicInput) -> DataFrame:
         return frame
     given = functions().expr(topic.time) if isinstance(topic.time, str) else topic.time
     kind = evaluated(frame, {"_time": given}).schema["_time"].dataType.typeName()
-    time = _of_millis(given) if _is_number(kind) else given.try_cast("timestamp")
+    time = time_of(given, kind)
     col, lit = functions().col, functions().lit
     has_value = col(VALUE).isNotNull() & col("_error").isNull()
     text = functions().coalesce(
@@ -138,6 +138,11 @@ def _timed(frame: DataFrame, topic: TopicInput) -> DataFrame:
             "_error": functions().when(has_value & time.isNull(), text).otherwise(col("_error")),
         },
     )  # fmt: skip
+
+
+def time_of(given: Column, type_name: str) -> Column:
+    """Return the time of a column of a type: of milliseconds, or of what casts to a timestamp."""
+    return _of_millis(given) if _is_number(type_name) else given.try_cast("timestamp")
 
 
 def _is_number(type_name: str) -> bool:

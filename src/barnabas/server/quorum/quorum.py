@@ -133,7 +133,7 @@ class Quorum:
         )
         self._is_published = False
         self._is_caught_up = tasks.event()
-        self._leader_changed = tasks.event()
+        self._follows = tasks.event()
         self._leader_observers: list[Callable[[], None]] = []
         self.election_times = ElectionTimes()
         self.lifecycle: LifecycleShell
@@ -283,9 +283,13 @@ class Quorum:
         await maintenance.run(self._follows_leader)
 
     async def _follows_leader(self) -> None:
-        """Return when this replica follows a leader; a single node never does."""
+        """Return when this replica follows a leader; a single node never does.
+
+        A replica that asks for pre-votes in vain follows the same leader again.
+        """
         while self.core.role is not Role.FOLLOWER:
-            await self._leader_changed.wait()
+            self._follows = tasks.event()
+            await self._follows.wait()
 
     def check_leader_epoch(self, epoch: int) -> None:
         """Raise KafkaError unless this node leads the quorum in this epoch."""
@@ -390,9 +394,9 @@ class Quorum:
         if self._applied_offset() >= 0 and self.core.leader_id is not None:
             self._is_caught_up.set()
         self._host.complete(effects.completions)
+        if core.role is Role.FOLLOWER:
+            self._follows.set()
         if effects.ready.leadership is not None:
-            self._leader_changed.set()
-            self._leader_changed = tasks.event()
             for observer in self._leader_observers:
                 observer()
 

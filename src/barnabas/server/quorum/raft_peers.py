@@ -392,6 +392,8 @@ class RaftPeers:
         elif self._core.snapshot_in_progress == snapshot:
             await tasks.sleep(settings.retry_backoff_s)
             self._shell.snapshot_failed()
+        else:
+            self._shell.wake()  # the refusal may have named another epoch: fetch in that one
 
     # Fetching
 

@@ -267,7 +267,14 @@ def _draw_idempotent_producers(options: SeedOptions, chance: random.Random) -> S
 
 
 def _draw_mirror(options: SeedOptions, chance: random.Random) -> SeedOptions:
-    return attrs.evolve(options, mirror_pause_ms=chance.choice((0, 50, 500)))
+    options = attrs.evolve(options, mirror_pause_ms=chance.choice((0, 50, 500)))
+    if not options.mirror_pause_ms:
+        return options
+    return attrs.evolve(
+        options,
+        mirror_restart_ms=chance.choice((0, 2_000, 10_000)),
+        mirror_promotion_ms=chance.choice((0, 5_000, 1_000 * options.seconds // 2)),
+    )
 
 
 _DRAWS: Final[Mapping[Feature, Callable[[SeedOptions, random.Random], SeedOptions]]] = {

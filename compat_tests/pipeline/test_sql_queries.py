@@ -1,0 +1,179 @@
+"""Queries of SQL on Spark, in the test driver of streams: what each shape of a query writes."""
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pytest
+
+from barnabas import streams as ks
+from barnabas.pipeline.sql.analysis.applied_statements import Definition, applied
+from barnabas.pipeline.sql.catalog.catalog_changes import Catalog
+from barnabas.pipeline.sql.catalog.source_definitions import Defaults
+from barnabas.pipeline.sql.planning.query_writing import written
+from barnabas.pipeline.sql.scripts import parse_script
+from compat_tests import spark as setup
+from tests.registry.live_registry import live_registry
+
+pytestmark = [
+    setup.needed,
+    pytest.mark.timeout(600),
+]
+
+SOURCES = """
+CREATE STREAM orders (id INT KEY, item STRING, tags ARRAY<STRING>, price DECIMAL(6, 2), ms BIGINT)
+    WITH (kafka_topic='orders', value_format='JSON', timestamp='ms');
+CREATE TABLE items (item STRING PRIMARY KEY, name STRING)
+    WITH (kafka_topic='items', value_format='DELIMITED');
+"""
+
+
+def driver_of(engine: Any, query: str, registry: str = "") -> ks.TestDriver:
+    """Return a driver that runs the queries of a script."""
+
+    def describe(app: ks.App) -> None:
+        catalog = Catalog()
+        for statement in parse_script(SOURCES + query):
+            assert isinstance(statement, Definition)
+            found = applied(statement, catalog, Defaults())
+            catalog = found.catalog
+            if found.started is not None:
+                written(app, found.started.query)
+
+    return ks.TestDriver(describe, session=engine.session, registry=registry)
+
+
+def order(key: int, **fields: object) -> ks.TestRecord:
+    return ks.TestRecord(key.to_bytes(4, "big"), json.dumps(fields).encode())
+
+
+def values(records: Sequence[ks.TestRecord]) -> list[Any]:
+    return [None if each.value is None else json.loads(each.value) for each in records]
+
+
+def test_stateless_query_filters_projects_and_takes_times(engine) -> None:
+    query = (
+        "CREATE STREAM out AS SELECT id, UCASE(item) AS up, price * 2 FROM orders WHERE price > 1;"
+    )
+    with driver_of(engine, query) as driver:
+        driver.pipe(
+            "orders",
+            order(1, Item="pen", price=1.25, ms=70),
+            order(2, item="ink", price=0.5, ms=71),
+            ks.TestRecord(b"\x00\x00\x00\x03", b"no json"),
+            order(4, item=None, price="3", ms=72),
+        )
+        found = driver.read("OUT")
+        assert [(each.key, each.timestamp) for each in found] == [
+            (b"\x00\x00\x00\x01", 70),
+            (b"\x00\x00\x00\x04", 72),
+        ]
+        assert values(found) == [
+            {"UP": "PEN", "KSQL_COL_0": 2.5},
+            {"UP": None, "KSQL_COL_0": 6},
+        ]
+
+
+def test_partition_by_and_delimited_and_insert(engine) -> None:
+    query = """
+    CREATE STREAM out WITH (value_format='DELIMITED') AS
+        SELECT item, id, price FROM orders PARTITION BY item;
+    """
+    with driver_of(engine, query) as driver:
+        driver.pipe("orders", order(7, item="a,b", price=1, ms=1), order(8, item='"', ms=2))
+        found = driver.read("OUT")
+        assert [(each.key, each.value) for each in found] == [
+            (b"a,b", b"7,1.00"),
+            (b'"', b"8,"),
+        ]
+
+
+def test_table_functions_make_a_row_for_each_element(engine) -> None:
+    query = "CREATE STREAM out AS SELECT id, EXPLODE(tags) AS tag, item FROM orders;"
+    with driver_of(engine, query) as driver:
+        driver.pipe("orders", order(1, tags=["x", "y"], item="i"), order(2, tags=[]), order(3))
+        assert values(driver.read("OUT")) == [
+            {"TAG": "x", "ITEM": "i"},
+            {"TAG": "y", "ITEM": "i"},
+        ]
+
+
+def test_aggregates_with_having_are_a_table(engine) -> None:
+    query = """
+    CREATE TABLE out AS SELECT item, COUNT(*) AS n, SUM(price) AS total FROM orders
+        GROUP BY item HAVING COUNT(*) > 1;
+    """
+    with driver_of(engine, query) as driver:
+        driver.pipe(
+            "orders",
+            order(1, item="pen", price=1, ms=1),
+            order(2, item="ink", price=5, ms=2),
+            order(3, item="pen", price=2, ms=3),
+            order(4, item=None, price=2, ms=4),
+        )
+        found = driver.table("OUT")
+        assert {key: json.loads(value) for key, value in found.items()} == {
+            b"pen": {"N": 2, "TOTAL": 3}
+        }
+
+
+def test_windows_are_in_the_keys(engine) -> None:
+    query = """
+    CREATE TABLE out AS SELECT item, WINDOWSTART AS begun, COUNT(*) AS n FROM orders
+        WINDOW TUMBLING (SIZE 10 MILLISECONDS) GROUP BY item;
+    """
+    with driver_of(engine, query) as driver:
+        driver.pipe(
+            "orders",
+            order(1, item="pen", ms=3),
+            order(1, item="pen", ms=12),
+            order(1, item="pen", ms=13),
+        )
+        found = driver.table("OUT", key=ks.String(), windows=ks.tumbling("10 milliseconds"))
+        assert {key: json.loads(value) for key, value in found.items()} == {
+            ("pen", 0, 10): {"BEGUN": 0, "N": 1},
+            ("pen", 10, 20): {"BEGUN": 10, "N": 2},
+        }
+
+
+def test_stream_is_joined_with_a_table(engine) -> None:
+    query = """
+    CREATE STREAM out AS SELECT o.item, id, name FROM orders o LEFT JOIN items i ON o.item = i.item;
+    """
+    with driver_of(engine, query) as driver:
+        driver.pipe("items", ks.TestRecord(b"pen", b"Blue pen", 0))
+        driver.pipe("orders", order(1, item="pen", ms=5), order(2, item="ink", ms=6))
+        found = driver.read("OUT")
+        assert sorted((each.key, json.loads(each.value or b"")["NAME"]) for each in found) == [
+            (b"ink", None),
+            (b"pen", "Blue pen"),
+        ]
+
+
+@pytest.fixture(scope="module")
+def registry(bootstrap: str) -> Iterator[str]:
+    with live_registry(bootstrap, "_schemas_of_sql_queries") as url:
+        yield url
+
+
+@pytest.mark.parametrize("form", ["AVRO", "PROTOBUF", "JSON_SR"])
+def test_formats_with_a_registry_are_written_and_read(engine, registry: str, form: str) -> None:
+    topic = f"formats-{form}"
+    write = f"""
+    CREATE STREAM made WITH (kafka_topic='{topic}', format='{form}') AS
+        SELECT item, id, tags, price, STRUCT(n := ms, at := FROM_UNIXTIME(ms)) AS inner
+        FROM orders PARTITION BY item;
+    """
+    with driver_of(engine, write, registry) as driver:
+        driver.pipe("orders", order(7, item="pen", tags=["x"], price=1.5, ms=9), order(8, item="i"))
+        records = driver.read(topic)
+    read = f"""
+    CREATE STREAM made (item STRING KEY, tags ARRAY<STRING>, price DECIMAL(6, 2),
+        inner STRUCT<n BIGINT, at TIMESTAMP>) WITH (kafka_topic='{topic}', format='{form}');
+    CREATE STREAM out WITH (format='JSON') AS SELECT * FROM made;
+    """
+    with driver_of(engine, read, registry) as driver:
+        driver.pipe(topic, *records)
+        found = driver.read("OUT")
+    assert [each.key for each in found] == [b'"pen"', b'"i"']
+    assert values(found)[0] == {"TAGS": ["x"], "PRICE": 1.5, "INNER": {"N": 9, "AT": 9}}

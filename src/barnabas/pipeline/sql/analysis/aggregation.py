@@ -1,0 +1,137 @@
+"""GROUP BY: its expressions and the aggregates of a SELECT, which become columns of the plan."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from sqlglot import expressions as exp
+
+from barnabas.pipeline.sql.analysis.plan_values import (
+    AGGREGATES,
+    GROUP,
+    ROWS,
+    WINDOW,
+    Aggregation,
+    PlannedAggregate,
+    TableFunction,
+)
+from barnabas.pipeline.sql.analysis.projection import same_expression, text_of
+from barnabas.pipeline.sql.analysis.relations import Relations, column, place_of, replaced
+from barnabas.pipeline.sql.catalog.source_values import WINDOW_BOUNDS
+from barnabas.pipeline.sql.functions.resolution import (
+    aggregate,
+    is_aggregate,
+    is_table_function,
+    table_function,
+)
+from barnabas.pipeline.sql.functions.typed_expressions import typed
+from barnabas.pipeline.sql.sql_failures import SqlError, UnresolvedError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from barnabas.pipeline.sql.functions.literals import TypedExpression
+    from barnabas.pipeline.sql.sql_types import SqlType
+    from barnabas.pipeline.sql.statement_values import Window
+
+
+def has_aggregate(node: exp.Expr) -> bool:
+    """True when an expression calls an aggregate."""
+    return any(is_aggregate(each.name) for each in node.find_all(exp.Anonymous))
+
+
+def _no_aggregates() -> list[PlannedAggregate]:
+    return []
+
+
+@dataclass
+class Grouping:
+    """The groups of a query, and the aggregates that its expressions have called so far."""
+
+    relations: Relations
+    group: Sequence[exp.Expr]
+    window: Window | None
+    aggregates: list[PlannedAggregate] = field(default_factory=_no_aggregates)
+
+    def rewritten(self, node: exp.Expr) -> exp.Expr:
+        """Return an expression over groups and aggregates.
+
+        Raises SqlError for a column that is in neither.
+        """
+        found = replaced(node, self._change)
+        for each in found.find_all(exp.Column):
+            if each.table not in ("", GROUP, AGGREGATES, WINDOW):
+                raise SqlError(
+                    f"{text_of(each)} is not in GROUP BY: add it there, or call an aggregate",
+                    *place_of(node),
+                )
+        return found
+
+    def _change(self, node: exp.Expr) -> exp.Expr | None:
+        for index, each in enumerate(self.group):
+            if same_expression(node, each):
+                return column(GROUP, str(index))
+        if isinstance(node, exp.Column) and node.name in WINDOW_BOUNDS and not node.table:
+            return column(WINDOW, node.name)
+        if isinstance(node, exp.Anonymous) and is_aggregate(node.name):
+            return column(AGGREGATES, self._aggregate(node))
+        return None
+
+    def _aggregate(self, node: exp.Anonymous) -> str:
+        given = [each for each in node.expressions if not isinstance(each, exp.Star)]
+        for each in given:
+            if has_aggregate(each):
+                raise SqlError(
+                    f"{node.name} takes no aggregate: call it in a second query", *place_of(node)
+                )
+        arguments = tuple(typed(each, self.relations) for each in given)
+        try:
+            found = aggregate(node.name, [each.type for each in arguments])
+        except UnresolvedError as error:
+            raise SqlError(str(error), *place_of(node)) from None
+        name = str(len(self.aggregates))
+        self.aggregates.append(PlannedAggregate(name, found, arguments))
+        return name
+
+    def scope(self, types: Sequence[SqlType]) -> Relations:
+        """Return the names behind the aggregation; `types` are those of the groups."""
+        made = {(GROUP, str(index)): kind for index, kind in enumerate(types)}
+        made |= {(AGGREGATES, each.name): each.function.returns for each in self.aggregates}
+        bounds = {
+            (WINDOW, each.name): self.relations.made[each.table, each.name]
+            for each in _BOUNDS
+            if (each.table, each.name) in self.relations.made
+        }
+        return replace(self.relations, made={**self.relations.made, **made, **bounds})
+
+    def planned(self, group: Sequence[TypedExpression]) -> Aggregation:
+        """Return the step of the plan."""
+        return Aggregation(tuple(group), tuple(self.aggregates), self.window)
+
+
+_BOUNDS = [exp.Column(this=exp.Identifier(this=each, quoted=True)) for each in WINDOW_BOUNDS]
+
+
+def without_table_functions(
+    nodes: Sequence[exp.Expr], relations: Relations
+) -> tuple[list[exp.Expr], list[TableFunction]]:
+    """Return expressions in which columns of `ROWS` stand for calls of table functions.
+
+    Raises SqlError.
+    """
+    found: list[TableFunction] = []
+
+    def change(node: exp.Expr) -> exp.Expr | None:
+        if not (isinstance(node, exp.Anonymous) and is_table_function(node.name)):
+            return None
+        arguments = tuple(typed(each, relations) for each in node.expressions)
+        try:
+            function = table_function(node.name, [each.type for each in arguments])
+        except UnresolvedError as error:
+            raise SqlError(str(error), *place_of(node)) from None
+        name = str(len(found))
+        found.append(TableFunction(name, function, arguments))
+        return column(ROWS, name)
+
+    return [replaced(each, change) for each in nodes], found

@@ -1,0 +1,15 @@
+"""Planning: a plan of analysis onto `barnabas.streams`, which has all operators.
+
+    column_structs   keys and values as structs of columns
+    json_texts       JSON, by ksqlDB's lenient rules
+    delimited_texts  DELIMITED
+    registry_schemas the schemas that are registered for columns
+    registry_columns AVRO, PROTOBUF, JSON_SR
+    sql_serdes       the serde of a source's key and value, for each format
+    source_reading   a source as a stream or a table, and the columns of its names
+    join_planning    joins
+    query_planning   a whole plan to a stream or a table
+    query_writing    the result to its topic
+
+Here Spark is used, but not started.
+"""

@@ -1,0 +1,54 @@
+"""DELIMITED: columns between delimiters, as RFC 4180 quotes them. An empty text is NULL."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from barnabas.pipeline.delivery.driver.spark_library import pyspark
+from barnabas.pipeline.sql.planning.json_texts import plain, value_of
+from barnabas.pipeline.streams.serdes import functions
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from barnabas.pipeline.sql.catalog.source_values import SourceColumn
+    from barnabas.pipeline.streams.serdes import Column
+
+CORRUPT: Final = "_corrupt_record"
+
+
+def parsed(text: Column, number: int, delimiter: str) -> Column:
+    """Return the columns of a line as texts c0, c1 .., with the line if their number is wrong."""
+    types: Any = pyspark("sql.types")
+    fields = [types.StructField(f"c{index}", types.StringType()) for index in range(number)]
+    options = {
+        "sep": delimiter,
+        "quote": '"',
+        "escape": '"',
+        "mode": "PERMISSIVE",
+        "columnNameOfCorruptRecord": CORRUPT,
+    }
+    kind = types.StructType([*fields, types.StructField(CORRUPT, types.StringType())])
+    return functions().from_csv(
+        text, kind.simpleString().removeprefix("struct<")[:-1].replace(":", " "), options
+    )
+
+
+def values(found: Column, columns: Sequence[SourceColumn]) -> list[Column]:
+    """Return the values of a parsed line."""
+    return [value_of(found.getField(f"c{index}"), each.type) for index, each in enumerate(columns)]
+
+
+def line(value: Column, columns: Sequence[SourceColumn], delimiter: str) -> Column:
+    """Return the line of a struct."""
+    parts = [_quoted(plain(value.getField(each.name), each.type), delimiter) for each in columns]
+    return functions().concat_ws(delimiter, *parts)
+
+
+def _quoted(value: Column, delimiter: str) -> Column:
+    f = functions()
+    text = value.cast("string")
+    needs = text.contains(delimiter) | text.rlike('["\r\n]') | text.rlike(r"^\s|\s$")
+    quote = f.lit('"')
+    escaped = f.concat(quote, f.replace(text, quote, f.lit('""')), quote)
+    return f.coalesce(f.when(needs, escaped).otherwise(text), f.lit(""))

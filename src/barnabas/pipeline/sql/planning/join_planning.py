@@ -1,0 +1,159 @@
+"""Joins onto the operators of streams: both sides get one key, and a struct of their columns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from barnabas.pipeline.sql.analysis.plan_values import (
+    JOINED,
+    PlannedJoin,
+    PlannedRelation,
+    QueryPlan,
+)
+from barnabas.pipeline.sql.planning.column_structs import struct_of
+from barnabas.pipeline.sql.planning.source_reading import (
+    Layout,
+    layout_of,
+    names_in,
+    read_stream,
+    read_table,
+)
+from barnabas.pipeline.sql.sql_failures import UnresolvedError
+from barnabas.pipeline.streams.record_stream import Stream
+from barnabas.pipeline.streams.record_table import Table
+from barnabas.pipeline.streams.serdes import functions
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from barnabas.pipeline.sql.catalog.source_values import Source
+    from barnabas.pipeline.sql.functions.literals import TypedExpression
+    from barnabas.pipeline.streams.serdes import Column
+    from barnabas.pipeline.streams.stream_app import App
+
+_KEY: Final = "k0"
+"""The field of the key of both sides."""
+_DAY_MS: Final = 86_400_000
+"""The grace of a join that has no GRACE PERIOD, as in ksqlDB."""
+
+
+@dataclass(frozen=True)
+class Side:
+    """Records, and the columns of Spark that names stand for in them."""
+
+    records: Stream | Table
+    layout: Layout
+
+
+def joined_sources(app: App, plan: QueryPlan, start: str) -> Side:
+    """Return the joined sources of a plan. Raises UnresolvedError for what is missing."""
+    for each in plan.relations:
+        if each.source.window is not None:
+            raise UnresolvedError(f"{each.source.name} has windows, and such joins do not run yet")
+    side = _read(app, plan.source, start)
+    for join in plan.joins:
+        side = _joined(side, _read(app, join.right, start), join)
+    return side
+
+
+def _read(app: App, relation: PlannedRelation, start: str) -> Side:
+    if not relation.source.is_table:
+        return Side(read_stream(app, relation.source, start), layout_of(relation))
+    if len(relation.source.key) != 1:
+        raise UnresolvedError(
+            f"The key of {relation.source.name} has several columns, and such joins do not run yet"
+        )
+    named = _with_key_name(relation.source)
+    layout = layout_of(relation)
+    layout[relation.alias, relation.source.key[0].name] = functions().col("key").getField(_KEY)
+    return Side(read_table(app, named), layout)
+
+
+def _with_key_name(source: Source) -> Source:
+    """Return a table whose key has the name that keys have on both sides."""
+    key = tuple(replace(each, name=_KEY) for each in source.key)
+    return replace(source, key=key)
+
+
+def _joined(left: Side, right: Side, join: PlannedJoin) -> Side:
+    one, other = _flat(left), _flat(right)
+    records = _records(one, other, join)
+    value = functions().col("value")
+    layout: Layout = {
+        place: value.getField(name).getField(column)
+        for name, side in (("left", one), ("right", other))
+        for place, column in side.columns.items()
+    }
+    layout[JOINED, "ROWKEY"] = functions().col("key").getField(_KEY)
+    return Side(records, layout)
+
+
+@dataclass(frozen=True)
+class _Flat:
+    """A side whose value is a struct of all its columns, with the names of its fields."""
+
+    records: Stream | Table
+    columns: dict[tuple[str, str], str]
+    layout: Layout
+
+
+def _flat(side: Side) -> _Flat:
+    columns = {place: f"c{index}" for index, place in enumerate(side.layout) if place[0] != JOINED}
+    value = struct_of([(name, side.layout[place]) for place, name in columns.items()])
+    found = functions().col("value")
+    layout: Layout = {place: found.getField(name) for place, name in columns.items()}
+    return _Flat(side.records.map_values(value), columns, layout)
+
+
+def _records(one: _Flat, other: _Flat, join: PlannedJoin) -> Stream | Table:
+    if isinstance(one.records, Table):
+        if not isinstance(other.records, Table):
+            raise UnresolvedError("A table is joined with tables only")
+        return _of_tables(one.records, other.records, join, _key(join.left_key, one))
+    left = one.records.select_key(_key(join.left_key, one))
+    if isinstance(other.records, Table):
+        joins = {"INNER": left.join_table, "LEFT": left.left_join_table}
+        return joins[join.kind](other.records)
+    right = other.records.select_key(_key(join.right_key, other))
+    return _of_streams(left, right, join)
+
+
+def _key(expression: TypedExpression, side: _Flat) -> Column:
+    column = expression.column(names_in(side.layout))
+    return functions().when(column.isNotNull(), struct_of([(_KEY, column)]))
+
+
+def _of_streams(left: Stream, right: Stream, join: PlannedJoin) -> Stream:
+    within = join.within
+    if within is None or within.before != within.after:
+        raise UnresolvedError("WITHIN of two different lengths does not run yet: write one")
+    grace_ms = _DAY_MS if within.grace is None else within.grace.ms
+    options = {
+        "within": f"{within.before.ms} milliseconds",
+        "grace": f"{grace_ms} milliseconds",
+    }
+    if join.kind == "RIGHT":
+        swapped = right.left_join(left, **options)
+        return swapped.map_values("struct(value.right AS left, value.left AS right)")
+    joins: dict[str, Callable[..., Stream]] = {
+        "INNER": left.join,
+        "LEFT": left.left_join,
+        "FULL": left.outer_join,
+    }
+    return joins[join.kind](right, **options)
+
+
+def _of_tables(left: Table, right: Table, join: PlannedJoin, key: Column) -> Table:
+    if join.by_foreign_key:
+        by_key = {"INNER": left.join, "LEFT": left.left_join}
+        return by_key[join.kind](right, on=key)
+    if join.kind == "RIGHT":
+        swapped = right.left_join(left)
+        return swapped.map_values("struct(value.right AS left, value.left AS right)")
+    joins: dict[str, Callable[..., Table]] = {
+        "INNER": left.join,
+        "LEFT": left.left_join,
+        "FULL": left.outer_join,
+    }
+    return joins[join.kind](right)

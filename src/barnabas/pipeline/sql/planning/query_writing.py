@@ -1,0 +1,35 @@
+"""The result of a plan, written to the topic of its sink."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from barnabas.pipeline.sql.planning.query_planning import planned
+from barnabas.pipeline.sql.planning.source_reading import time_of
+from barnabas.pipeline.sql.planning.sql_serdes import key_serde, value_serde
+from barnabas.pipeline.streams.record_stream import Stream
+
+if TYPE_CHECKING:
+    from barnabas.pipeline.sql.analysis.plan_values import WrittenQuery
+    from barnabas.pipeline.streams.stream_app import App
+    from barnabas.pipeline.streams.stream_queries import StreamQuery
+
+
+def written(
+    app: App, query: WrittenQuery, name: str | None = None, *, start: str = "earliest"
+) -> StreamQuery:
+    """Describe the query of a plan in an app. Raises UnresolvedError for what is missing."""
+    sink = query.sink
+    records = planned(app, query.plan, start)
+    time = time_of(replace(sink, key=(), value=sink.value) if query.is_insert else sink)
+    if time is not None and isinstance(records, Stream):
+        records = records.with_time(time)
+    is_windowed_here = query.plan.aggregation is not None
+    return app.write(
+        records,
+        sink.topic,
+        key=key_serde(sink, with_window=not is_windowed_here, writes=True),
+        value=value_serde(sink, writes=True),
+        name=name,
+    )

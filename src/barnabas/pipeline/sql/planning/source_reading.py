@@ -1,0 +1,110 @@
+"""Sources as streams and tables, and the columns of Spark that their names stand for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from sqlglot import expressions as exp
+
+from barnabas.pipeline.sql.functions.literals import literal
+from barnabas.pipeline.sql.functions.resolution import scalar
+from barnabas.pipeline.sql.planning.column_structs import each_of, struct_of, those_of
+from barnabas.pipeline.sql.planning.sql_serdes import key_serde, value_serde
+from barnabas.pipeline.sql.sql_failures import UnresolvedError
+from barnabas.pipeline.sql.sql_types import STRING
+from barnabas.pipeline.streams.serdes import Column, functions
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from barnabas.pipeline.sql.analysis.plan_values import PlannedRelation
+    from barnabas.pipeline.sql.catalog.source_values import Source
+    from barnabas.pipeline.streams.record_stream import Stream
+    from barnabas.pipeline.streams.record_table import Table
+    from barnabas.pipeline.streams.stream_app import App
+
+Layout: TypeAlias = dict[tuple[str, str], Column]
+"""The column of Spark of each name, by table and name."""
+
+_PARSE: Final = "PARSE_TIMESTAMP"
+
+
+def read_stream(app: App, source: Source, start: str) -> Stream:
+    """Return the records of a stream; those that do not decode are skipped."""
+    return app.topic(
+        source.topic,
+        key=key_serde(source, with_window=True),
+        value=value_serde(source),
+        time=time_of(source),
+        on_error="skip",
+        start=start,
+    )
+
+
+def read_table(app: App, source: Source) -> Table:
+    """Return the changes of a table; those that do not decode are skipped."""
+    return app.table(
+        source.topic,
+        key=key_serde(source, with_window=True),
+        value=value_serde(source),
+        time=time_of(source),
+        on_error="skip",
+    )
+
+
+def time_of(source: Source) -> Column | None:
+    """Return the time of a record of the source, None for the record's own."""
+    if source.timestamp is None:
+        return None
+    name = source.timestamp.column
+    in_key = any(each.name == name for each in source.key)
+    column = functions().col("key" if in_key else "value").getField(name)
+    if source.timestamp.format is None:
+        return column
+    form = literal(source.timestamp.format)
+    found = scalar(_PARSE, [STRING, STRING])
+    return found.column(column, form.column(_no_names))
+
+
+def _no_names(name: exp.Column) -> Column:
+    raise UnresolvedError(f"{name.name} is not known here")
+
+
+def layout_of(relation: PlannedRelation) -> Layout:
+    """Return the columns of a source that was read."""
+    f, source, alias = functions(), relation.source, relation.alias
+    key, value = f.col("key"), f.col("value")
+    found: Layout = {(alias, each.name): key.getField(each.name) for each in source.key}
+    found |= {(alias, each.name): value.getField(each.name) for each in source.value}
+    found |= {(alias, each.name): _header(each.header) for each in source.headers}
+    found[alias, "ROWTIME"] = f.unix_millis(f.col("_timestamp"))
+    found[alias, "ROWPARTITION"] = f.col("_partition")
+    found[alias, "ROWOFFSET"] = f.col("_offset")
+    if source.window is not None:
+        found |= {(alias, name): key.getField(name) for name in ("WINDOWSTART", "WINDOWEND")}
+    return found
+
+
+def _header(name: str | None) -> Column:
+    """Return all headers, or the bytes of the last one with a name."""
+    f = functions()
+    headers = f.coalesce(
+        f.col("_headers"), f.array().cast("array<struct<key:string,value:binary>>")
+    )
+    if name is None:
+        return each_of(headers, _header_struct)
+    same = those_of(headers, lambda each: each.getField("key") == name)
+    return f.try_element_at(same, f.lit(-1)).getField("value")
+
+
+def _header_struct(header: Column) -> Column:
+    return struct_of([("KEY", header.getField("key")), ("VALUE", header.getField("value"))])
+
+
+def names_in(layout: Layout) -> Callable[[exp.Column], Column]:
+    """Return the function that gives expressions the columns of their names."""
+
+    def column(name: exp.Column) -> Column:
+        return layout[name.table, name.name]
+
+    return column

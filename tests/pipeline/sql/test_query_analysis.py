@@ -1,0 +1,127 @@
+"""Queries to plans: the columns and the key of results, and what is refused."""
+
+import pytest
+
+from barnabas.pipeline.sql.analysis.plan_values import QueryPlan
+from barnabas.pipeline.sql.analysis.query_analysis import plan_of
+from barnabas.pipeline.sql.functions.function_table import FUNCTIONS
+from barnabas.pipeline.sql.functions.function_values import A, Function, takes
+from barnabas.pipeline.sql.scripts import parse_script
+from barnabas.pipeline.sql.sql_failures import SqlError
+from barnabas.pipeline.sql.sql_types import BIGINT
+from barnabas.pipeline.sql.statement_values import Select
+from tests.pipeline.sql.test_catalog import catalog_of
+
+COUNT = Function(
+    "COUNT",
+    "AGGREGATE",
+    "Number of rows.",
+    "0.1",
+    (takes(to=BIGINT, by=lambda: None), takes(A, to=BIGINT, by=lambda value: value)),
+    "AGGREGATE",
+)
+
+CATALOG = catalog_of("""
+CREATE STREAM s (id INT KEY, name STRING, addr STRUCT<town STRING, zip INT>, tags ARRAY<STRING>)
+    WITH (kafka_topic='s', value_format='JSON');
+CREATE STREAM r (id INT KEY, other STRING) WITH (kafka_topic='r', value_format='JSON');
+CREATE TABLE t (id INT PRIMARY KEY, team INT) WITH (kafka_topic='t', value_format='JSON');
+CREATE TABLE u (id INT PRIMARY KEY, n BIGINT) WITH (kafka_topic='u', value_format='JSON');
+""")
+
+
+@pytest.fixture(autouse=True)
+def count(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(FUNCTIONS, "COUNT", COUNT)
+
+
+def plan(text: str, *, is_persistent: bool = True) -> QueryPlan:
+    (statement,) = parse_script(text)
+    assert isinstance(statement, Select)
+    return plan_of(statement, CATALOG, is_persistent=is_persistent)
+
+
+def schema(found: QueryPlan) -> str:
+    parts = [f"{each.name} {each.expression.type} KEY" for each in found.key]
+    return ", ".join(parts + [f"{each.name} {each.expression.type}" for each in found.value])
+
+
+RESULTS = [
+    ("SELECT id, name FROM s", "ID INTEGER KEY, NAME STRING"),
+    ("SELECT id AS k, x.name || '!' FROM s x", "K INTEGER KEY, KSQL_COL_0 STRING"),
+    ("SELECT id, addr->* FROM s", "ID INTEGER KEY, TOWN STRING, ZIP INTEGER"),
+    ("SELECT name, id FROM s PARTITION BY name", "NAME STRING KEY, ID INTEGER"),
+    (
+        "SELECT * FROM r PARTITION BY other",
+        "OTHER STRING KEY, ID INTEGER",
+    ),
+    ("SELECT * FROM r PARTITION BY id + 1", "KSQL_COL_0 INTEGER KEY, OTHER STRING, ID INTEGER"),
+    ("SELECT * FROM r PARTITION BY NULL", "OTHER STRING, ID INTEGER"),
+    ("SELECT id, rowtime AS t, rowoffset AS o FROM r", "ID INTEGER KEY, T BIGINT, O BIGINT"),
+    ("SELECT name, COUNT(*) AS n FROM s GROUP BY name", "NAME STRING KEY, N BIGINT"),
+    (
+        "SELECT name AS k, id + 1, COUNT(id) + 1 FROM s GROUP BY id + 1, name",
+        "KSQL_COL_0 INTEGER KEY, K STRING KEY, KSQL_COL_1 BIGINT",
+    ),
+    (
+        "SELECT id, windowstart AS a, COUNT(*) AS n FROM s WINDOW TUMBLING (SIZE 1 DAY) "
+        "GROUP BY id",
+        "ID INTEGER KEY, A BIGINT, N BIGINT",
+    ),
+    (
+        "SELECT a.id, a.other, b.name FROM r a JOIN s b WITHIN 1 HOUR ON a.id = b.id",
+        "A_ID INTEGER KEY, OTHER STRING, NAME STRING",
+    ),
+    (
+        "SELECT * FROM t JOIN u ON t.id = u.id",
+        "T_ID INTEGER KEY, T_TEAM INTEGER, U_ID INTEGER, U_N BIGINT",
+    ),
+    ("SELECT t.id, n FROM t JOIN u ON t.team = u.id", "T_ID INTEGER KEY, N BIGINT"),
+    (
+        "SELECT rowkey, other FROM r FULL JOIN s WITHIN 1 HOUR ON r.id = s.id",
+        "ROWKEY INTEGER KEY, OTHER STRING",
+    ),
+]
+
+
+@pytest.mark.parametrize(("query", "expected"), RESULTS)
+def test_result_has_columns_and_a_key(query: str, expected: str) -> None:
+    assert schema(plan(query)) == expected
+
+
+def test_transient_query_needs_no_key() -> None:
+    assert schema(plan("SELECT name FROM s", is_persistent=False)) == (
+        "KEY_0 INTEGER KEY, NAME STRING"
+    )
+
+
+REFUSED = [
+    ("SELECT id, nme FROM s", "1:12: There is no column NME for SELECT; did you mean NAME?"),
+    ("SELECT id, x.name FROM s", "1:12: X in SELECT is not a source of this query"),
+    ("SELECT id FROM nowhere", "1:16: There is no stream or table NOWHERE"),
+    ("SELECT id, other FROM r a JOIN s b WITHIN 1 DAY ON a.id = b.id", "write A.ID or B.ID"),
+    ("SELECT name FROM s", "The SELECT needs the key expression S.ID"),
+    ("SELECT id FROM s", "The SELECT has the key only"),
+    ("SELECT id, name, id AS copy FROM s", "AS_VALUE(S.ID)"),
+    ("SELECT id, name, rowtime FROM s", "ROWTIME is a reserved name"),
+    ("SELECT id, name a, name a FROM s", "A is there twice"),
+    ("SELECT id, name FROM s WHERE name", "WHERE is a BOOLEAN, and this one STRING"),
+    ("SELECT id, COUNT(*) FROM s", "An aggregate needs GROUP BY"),
+    ("SELECT id, name FROM s GROUP BY id", "S.NAME is not in GROUP BY"),
+    ("SELECT id, id + 1 FROM s GROUP BY id", "GROUP BY needs an aggregate"),
+    ("SELECT id, COUNT(COUNT(id)) FROM s GROUP BY id", "COUNT takes no aggregate"),
+    ("SELECT id, name FROM s WINDOW TUMBLING (SIZE 1 DAY)", "WINDOW needs GROUP BY"),
+    ("SELECT id, COUNT(*) FROM s GROUP BY id EMIT FINAL", "EMIT FINAL is for aggregates"),
+    ("SELECT id, team FROM t PARTITION BY team", "PARTITION BY is for streams"),
+    ("SELECT r.id, other FROM r JOIN s ON r.id = s.id", "needs WITHIN"),
+    ("SELECT t.id, n FROM t JOIN u ON t.id = u.n", "key of the table U, which is ID"),
+    ("SELECT r.id FROM r JOIN s WITHIN 1 DAY ON r.id > s.id", "one comparison with ="),
+    ("SELECT r.id FROM r JOIN s WITHIN 1 DAY ON r.id = r.id", "One side of ON has columns of S"),
+]
+
+
+@pytest.mark.parametrize(("query", "message"), REFUSED, ids=range(len(REFUSED)))
+def test_query_that_is_refused(query: str, message: str) -> None:
+    with pytest.raises(SqlError) as error:
+        plan(query)
+    assert message in str(error.value)
