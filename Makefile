@@ -130,7 +130,7 @@ downloads: $(PYSPARK) $(JARS) $(FLINK) $(CONNECTORS) $(NODE) $(GO) $(FRANZ) $(GS
 # Code 5: ARGS selects no test.
 compat: $(DEV) $(SPARK) $(JARS) $(FLINK) $(CONNECTORS) $(NODE) $(GO) $(FRANZ) $(KAFKA_PYTHON) \
   $(KERBEROS)
-	$(BIN)/python -m compat_tests.spark_archive
+	$(BIN)/python -m compat_tests.class_archives
 	$(BIN)/python -m pytest -p no:cacheprovider --size-mb $(SIZE_MB) -n $(COMPAT_WORKERS) \
 	  --dist loadfile --no-loadscope-reorder $(COMPAT_TESTS) $(ARGS) || test $$? -eq 5
 
