@@ -111,6 +111,7 @@ def test_an_expression_has_the_type_of_ksqldb(text: str, kind: str) -> None:
         ("1.8e308", "too large for a DOUBLE"),
         ("array[null]", "An ARRAY needs an element that is not NULL"),
         ("case when i > 1 then 's' else 1 end", "these have STRING and INTEGER"),
+        ("s = 's' and i > 's'", "line 1:20: The operator > does not take INTEGER and STRING"),
         ("s and true", "AND takes BOOLEAN, and not STRING and BOOLEAN"),
     ],
 )
