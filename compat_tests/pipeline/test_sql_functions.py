@@ -195,6 +195,7 @@ COLLECTIONS: dict[str, Any] = {
     "array_concat(array[1, 2], array[4, 1])": [1, 2, 4, 1],
     "array_contains(array[1, null], null)": True,
     "array_distinct(array['apple', 'apple', null, 'cherry'])": ["apple", None, "cherry"],
+    "array_distinct(array[map('a' := 1), map('a' := 1)])": [{"a": 1}],
     "array_except(array[1, 2, 3, 1, 2], array[2, 3])": [1],
     "array_intersect(array[1, 2, 3, 1, 2], array[2, 1])": [1, 2],
     "array_join(array[1, null, 2], '|')": "1|null|2",
