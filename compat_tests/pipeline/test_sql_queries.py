@@ -136,6 +136,40 @@ def test_windows_are_in_the_keys(engine) -> None:
         }
 
 
+def test_sessions_are_windows_of_activity(engine) -> None:
+    query = """
+    CREATE TABLE out AS SELECT item, COUNT(*) AS n, SUM(id) AS total FROM orders
+        WINDOW SESSION (10 MILLISECONDS) GROUP BY item;
+    """
+    with driver_of(engine, query) as driver:
+        driver.pipe(
+            "orders",
+            order(1, item="pen", ms=3),
+            order(2, item="pen", ms=12),
+            order(3, item="pen", ms=40),
+        )
+        found = driver.table("OUT", key=ks.String(), windows=ks.session("10 milliseconds"))
+        assert {key: json.loads(value) for key, value in found.items()} == {
+            ("pen", 3, 12): {"N": 2, "TOTAL": 3},
+            ("pen", 40, 40): {"N": 1, "TOTAL": 3},
+        }
+
+
+def test_rows_of_a_table_move_between_groups(engine) -> None:
+    query = """
+    CREATE TABLE out WITH (key_format='JSON') AS
+        SELECT name, COUNT(*) AS n FROM items GROUP BY name;
+    """
+    with driver_of(engine, query) as driver:
+        driver.pipe("items", (b"a", b"red", 1), (b"b", b"red", 2), (b"c", b"blue", 3))
+        driver.pipe("items", (b"a", b"blue", 4), (b"c", None, 5))
+        found = driver.table("OUT")
+        assert {key: json.loads(value) for key, value in found.items()} == {
+            b'"red"': {"N": 1},
+            b'"blue"': {"N": 1},
+        }
+
+
 def test_stream_is_joined_with_a_table(engine) -> None:
     query = """
     CREATE STREAM out AS SELECT o.item, id, name FROM orders o LEFT JOIN items i ON o.item = i.item;
