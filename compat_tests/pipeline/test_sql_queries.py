@@ -91,7 +91,12 @@ def test_partition_by_and_delimited_and_insert(engine) -> None:
 def test_table_functions_make_a_row_for_each_element(engine) -> None:
     query = "CREATE STREAM out AS SELECT id, EXPLODE(tags) AS tag, item FROM orders;"
     with driver_of(engine, query) as driver:
-        driver.pipe("orders", order(1, tags=["x", "y"], item="i"), order(2, tags=[]), order(3))
+        driver.pipe(
+            "orders",
+            order(1, tags=["x", "y"], item="i", ms=1),
+            order(2, tags=[], ms=2),
+            order(3, ms=3),
+        )
         assert values(driver.read("OUT")) == [
             {"TAG": "x", "ITEM": "i"},
             {"TAG": "y", "ITEM": "i"},
@@ -157,7 +162,7 @@ def test_sessions_are_windows_of_activity(engine) -> None:
 
 def test_rows_of_a_table_move_between_groups(engine) -> None:
     query = """
-    CREATE TABLE out WITH (key_format='JSON') AS
+    CREATE TABLE out WITH (format='JSON') AS
         SELECT name, COUNT(*) AS n FROM items GROUP BY name;
     """
     with driver_of(engine, query) as driver:
@@ -195,19 +200,21 @@ def test_formats_with_a_registry_are_written_and_read(engine, registry: str, for
     topic = f"formats-{form}"
     write = f"""
     CREATE STREAM made WITH (kafka_topic='{topic}', format='{form}') AS
-        SELECT item, id, tags, price, STRUCT(n := ms, at := FROM_UNIXTIME(ms)) AS inner
+        SELECT item, id, tags, price, STRUCT(n := ms, at := FROM_UNIXTIME(ms)) AS nested
         FROM orders PARTITION BY item;
     """
     with driver_of(engine, write, registry) as driver:
-        driver.pipe("orders", order(7, item="pen", tags=["x"], price=1.5, ms=9), order(8, item="i"))
+        driver.pipe(
+            "orders", order(7, item="pen", tags=["x"], price=1.5, ms=9), order(8, item="i", ms=1)
+        )
         records = driver.read(topic)
     read = f"""
     CREATE STREAM made (item STRING KEY, tags ARRAY<STRING>, price DECIMAL(6, 2),
-        inner STRUCT<n BIGINT, at TIMESTAMP>) WITH (kafka_topic='{topic}', format='{form}');
+        nested STRUCT<n BIGINT, at TIMESTAMP>) WITH (kafka_topic='{topic}', format='{form}');
     CREATE STREAM out WITH (format='JSON') AS SELECT * FROM made;
     """
     with driver_of(engine, read, registry) as driver:
         driver.pipe(topic, *records)
         found = driver.read("OUT")
     assert [each.key for each in found] == [b'"pen"', b'"i"']
-    assert values(found)[0] == {"TAGS": ["x"], "PRICE": 1.5, "INNER": {"N": 9, "AT": 9}}
+    assert values(found)[0] == {"TAGS": ["x"], "PRICE": 1.5, "NESTED": {"N": 9, "AT": 9}}
