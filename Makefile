@@ -33,7 +33,7 @@
 #   make soak     kills of a node under load (CYCLES=200, or SECONDS=n), power loss at every file
 #                 operation, and simulated coordinators (SEEDS=10000)
 #   make connect-oracle   100,000 records through our transformations and Java's
-#   make sql-cases sql-function-cases   statements of ksqlDB's query translation tests, parsed (ARGS="--cases DIR")
+#   make sql-cases   statements of ksqlDB's query translation tests, parsed (ARGS="--cases DIR")
 #   make sql-function-cases  expressions of these tests, evaluated on Spark (ARGS="--cases DIR")
 #   make streams-parity   topologies of Kafka Streams beside ours (EXAMPLES=2000 SEED=n)
 #   make soak-jdbc   kills of a JDBC sink (ARGS="--cycles 20 --database mariadb")
@@ -95,7 +95,7 @@ COMPAT_WORKERS ?= 4
   compat-suites compat-franz compat-franz-secured compat-sarama bench \
   bench-pipeline bench-security bench-state bench-scale docs fuzz soak sim \
   sim-mistakes sim-coverage \
-  registry-soak bench-registry connect-oracle sql-cases streams-parity ladder ladder-short ladder-secured ladder-partitions bench-nodes \
+  registry-soak bench-registry connect-oracle sql-cases sql-function-cases streams-parity ladder ladder-short ladder-secured ladder-partitions bench-nodes \
   ladder-mistakes soak-cluster soak-jdbc soak-lake soak-mirror compat-mirror-maker compat-delta compat-iceberg compat-growth \
   soak-pipelines clean
 

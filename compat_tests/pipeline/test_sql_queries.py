@@ -74,7 +74,14 @@ def test_stateless_query_filters_projects_and_takes_times(engine) -> None:
         ]
 
 
-def test_partition_by_and_delimited_and_insert(engine) -> None:
+def test_sink_takes_the_time_of_a_column(engine) -> None:
+    query = "CREATE STREAM out WITH (timestamp='later') AS SELECT id, ms + 5 AS later FROM orders;"
+    with driver_of(engine, query) as driver:
+        driver.pipe("orders", order(1, ms=70))
+        assert [each.timestamp for each in driver.read("OUT")] == [75]
+
+
+def test_partition_by_and_delimited(engine) -> None:
     query = """
     CREATE STREAM out WITH (value_format='DELIMITED') AS
         SELECT item, id, price FROM orders PARTITION BY item;
