@@ -110,6 +110,8 @@ def write_for_spark() -> None:
             check(settings)
             if not is_written():
                 run(settings, Path(directory))
+                if not is_written():
+                    print("the JVM of Spark wrote no archive: the tests take minutes longer")
         except SparkUnavailableError as error:
             print(f"no archive of Spark's classes: {error}")
 

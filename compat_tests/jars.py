@@ -58,7 +58,7 @@ def archive_options() -> list[str]:
     """Return the JVM's options that use the archive of classes; it is written when it is missing.
 
     It belongs to this JDK and to these jars, so a class path has to begin with `classpath()`. A JDK
-    without an archive of its own classes writes none: then there are no options.
+    without an archive for itself writes none: then there are no options.
     """
     folder = kafka_lib()
     if folder is None or shutil.which("java") is None:

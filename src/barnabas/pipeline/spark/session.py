@@ -42,6 +42,8 @@ _MERGED: Final = (_ARCHIVES, _PYTHON_PATH)
 """What the user gives is added to ours."""
 # Spark's own expression, and private keys as PEM. It is compared with names and with values.
 _REDACTED: Final = "(?i)secret|password|token|access[.]?key|private key"
+_ARCHIVE_TIMEOUT_S: Final = 120.0
+"""To write an archive takes a JVM ten seconds of CPU at its exit: on a busy machine a minute."""
 _ROCKSDB: Final = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
 
@@ -161,7 +163,9 @@ class SparkProcess:
 
     def stop(self) -> None:
         """Stop the session and its JVM, and keep the class-data archive that it wrote."""
-        if self._jvm.stop() and self._archive is not None:
+        if self._archive is None:
+            self._jvm.stop()
+        elif self._jvm.stop(_ARCHIVE_TIMEOUT_S):
             self._archive.keep()
 
 

@@ -157,7 +157,7 @@ class DriverJvm:
         except Exception:
             return False
 
-    def stop(self) -> bool:
+    def stop(self, exit_timeout_s: float = _EXIT_TIMEOUT_S) -> bool:
         """Stop the session and its JVM; return True when the JVM has ended by itself in time.
 
         The next session of this process is a new one, also after the JVM was killed.
@@ -169,7 +169,7 @@ class DriverJvm:
         if self._process is None:
             return False
         self._forget_gateway()
-        return self._ended_in_time(self._process)
+        return self._ended_in_time(self._process, exit_timeout_s)
 
     def _has_ended(self) -> bool:
         return self._process is not None and self._process.poll() is not None
@@ -199,12 +199,12 @@ class DriverJvm:
         context._jvm = None
 
     @staticmethod
-    def _ended_in_time(process: "subprocess.Popen[bytes]") -> bool:
+    def _ended_in_time(process: "subprocess.Popen[bytes]", timeout_s: float) -> bool:
         """Wait for the JVM, which ends when its input is closed; kill one that does not."""
         if process.stdin is not None:
             process.stdin.close()
         try:
-            process.wait(_EXIT_TIMEOUT_S)
+            process.wait(timeout_s)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
