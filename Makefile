@@ -34,7 +34,7 @@
 #   make soak     kills of a node under load (CYCLES=200, or SECONDS=n), power loss at every file
 #                 operation, and simulated coordinators (SEEDS=10000)
 #   make connect-oracle   100,000 records through our transformations and Java's
-#   make sql-cases sql-function-cases   statements of ksqlDB's query translation tests, parsed (ARGS="--cases DIR")
+#   make sql-cases   statements of ksqlDB's query translation tests, parsed (ARGS="--cases DIR")
 #   make sql-function-cases  expressions of these tests, evaluated on Spark (ARGS="--cases DIR")
 #   make streams-parity   topologies of Kafka Streams beside ours (EXAMPLES=2000 SEED=n)
 #   make soak-jdbc   kills of a JDBC sink (ARGS="--cycles 20 --database mariadb")
@@ -96,7 +96,7 @@ COMPAT_WORKERS ?= 4
   compat-suites compat-franz compat-franz-secured compat-sarama bench \
   bench-pipeline bench-security bench-state bench-scale docs fuzz soak sim \
   sim-mistakes sim-coverage security-mistakes \
-  registry-soak bench-registry connect-oracle sql-cases streams-parity ladder ladder-short ladder-secured ladder-partitions bench-nodes \
+  registry-soak bench-registry connect-oracle sql-cases sql-function-cases streams-parity ladder ladder-short ladder-secured ladder-partitions bench-nodes \
   ladder-mistakes soak-cluster soak-jdbc soak-lake soak-mirror compat-mirror-maker compat-delta compat-iceberg compat-growth \
   soak-pipelines clean
 
@@ -130,7 +130,7 @@ downloads: $(PYSPARK) $(JARS) $(FLINK) $(CONNECTORS) $(NODE) $(GO) $(FRANZ) $(GS
 # Code 5: ARGS selects no test.
 compat: $(DEV) $(SPARK) $(JARS) $(FLINK) $(CONNECTORS) $(NODE) $(GO) $(FRANZ) $(KAFKA_PYTHON) \
   $(KERBEROS)
-	$(BIN)/python -m compat_tests.spark_archive
+	$(BIN)/python -m compat_tests.class_archives
 	$(BIN)/python -m pytest -p no:cacheprovider --size-mb $(SIZE_MB) -n $(COMPAT_WORKERS) \
 	  --dist loadfile --no-loadscope-reorder $(COMPAT_TESTS) $(ARGS) || test $$? -eq 5
 
@@ -310,11 +310,12 @@ $(MOTO):
 	$(PIP_ENV) $(@D)/bin/python -m pip install --quiet --disable-pip-version-check 'moto[s3,server]==5.2.5'
 	@touch $@
 
-# PySpark comes as sources, which take a core for most of a minute to become a wheel.
+# PySpark comes as sources of 400 MB of jars: to compress them again takes as long as all the rest.
 $(PYSPARK): requirements-spark.txt | $(BIN)/python
 	@rm -rf $(@D) && mkdir -p $(@D)
 	@if command -v java >/dev/null; then \
 	  $(PIP_ENV) $(FETCH) $(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps \
+	    --config-settings=--build-option=--compression=stored \
 	    --wheel-dir $(@D) "$$(grep '^pyspark==' $<)" && touch $@; \
 	fi
 

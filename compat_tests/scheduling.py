@@ -5,10 +5,12 @@ parts: clusters have one process, pipelines two, single nodes the others. The mo
 share one JVM of Spark for each process, which costs half a minute of CPU until it is warm. Modules
 that start Spark with other settings need a process without that JVM, so they are with the clusters.
 A process whose part has no module left takes one of the part with the most modules left for each of
-its processes, of clusters last.
+its processes, of clusters last. Long modules are the first of their part, so that no process runs
+one while the others have ended.
 """
 
 from collections import Counter
+from collections.abc import Iterable
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -18,6 +20,15 @@ from xdist.scheduler import LoadFileScheduling
 CLUSTERS, PIPELINES, NODES = "clusters", "pipelines", "nodes"
 # A process knows its next test before it starts one.
 PENDING_MIN = 2
+LONG = frozenset(
+    {
+        *("test_migration", "test_mirror", "test_mirror_drill", "test_pipelines_docs"),
+        *("test_spark", "test_spark_tokens", "test_streams_chains", "test_streams_docs"),
+        *("test_streams_topics", "test_streams_upgrade", "test_flink", "test_kerberos_page"),
+        *("test_security_page", "test_suites_on_three_nodes"),
+    }
+)
+"""Modules of a minute of CPU or more, kills aside."""
 
 
 def part_of(module: str) -> str:
@@ -44,6 +55,12 @@ def part_to_take(home: str, left: Counter[str], workers: Counter[str]) -> str:
     return max(others, key=lambda part: left[part] / max(1, workers[part]))
 
 
+def next_of(modules: Iterable[str], part: str) -> str:
+    """Return the next module of a part: a long one, else the first."""
+    of_part = (module for module in modules if part_of(module) == part)
+    return min(of_part, key=lambda module: PurePosixPath(module).stem not in LONG)
+
+
 class PartScheduling(LoadFileScheduling):
     """Assigns modules by part; see the docstring of this module."""
 
@@ -53,8 +70,7 @@ class PartScheduling(LoadFileScheduling):
     def _assign_work_unit(self, node: Any) -> None:
         left = Counter(part_of(module) for module in self.workqueue)
         part = part_to_take(self._home(node), left, Counter(map(self._home, self.nodes)))
-        module = next(module for module in self.workqueue if part_of(module) == part)
-        self.workqueue.move_to_end(module, last=False)
+        self.workqueue.move_to_end(next_of(self.workqueue, part), last=False)
         super()._assign_work_unit(node)
 
     def _reschedule(self, node: Any) -> None:

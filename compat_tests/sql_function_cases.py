@@ -221,7 +221,7 @@ def main() -> None:
     given = arguments.parse_args()
     passed: Counter[str] = Counter()
     failed: Counter[str] = Counter()
-    total = 0
+    counts: Counter[bool] = Counter()
     with tempfile.TemporaryDirectory() as directory:
         process = SparkProcess.start(
             SessionSettings(Path(directory), master="local[1]", is_short_lived=True)
@@ -229,14 +229,14 @@ def main() -> None:
         for case in function_cases(given.cases):
             if given.only in case.name:
                 reason = _reason(case, process.session)
-                total += reason is None
+                counts[reason is None] += 1
                 (failed if reason else passed).update(case.calls())
                 if reason:
                     print(f"{case.name}: {reason}", flush=True)
         process.stop()
     for name in sorted({*passed, *failed}):
         print(f"{name}: passed {passed[name]}, failed {failed[name]}")
-    print(f"cases: passed {total}")
+    print(f"cases: passed {counts[True]}, failed {counts[False]}")
 
 
 def _reason(case: FunctionCase, session: Any) -> str | None:

@@ -10,6 +10,7 @@ from sqlglot import expressions as exp
 
 pytest.importorskip("sqlglot")
 
+import barnabas.streams as ks
 from barnabas.pipeline.delivery.driver.spark_library import pyspark
 from barnabas.pipeline.sql.functions.aggregate_folds import fold_form
 from barnabas.pipeline.sql.functions.resolution import aggregate
@@ -194,6 +195,7 @@ COLLECTIONS: dict[str, Any] = {
     "array_concat(array[1, 2], array[4, 1])": [1, 2, 4, 1],
     "array_contains(array[1, null], null)": True,
     "array_distinct(array['apple', 'apple', null, 'cherry'])": ["apple", None, "cherry"],
+    "array_distinct(array[map('a' := 1), map('a' := 1)])": [{"a": 1}],
     "array_except(array[1, 2, 3, 1, 2], array[2, 3])": [1],
     "array_intersect(array[1, 2, 3, 1, 2], array[2, 1])": [1, 2],
     "array_join(array[1, null, 2], '|')": "1|null|2",
@@ -406,3 +408,44 @@ def test_folds_agree_with_the_aggregates(engine) -> None:
         if name == "COLLECT_SET":
             wanted = ["a", "b", None]
         assert same(value, wanted), (key, value, wanted)
+
+
+def test_aggregates_run_in_a_streaming_query(engine) -> None:
+    functions = pyspark("sql.functions")
+    fields = {"n": ("COUNT", ()), "total": ("SUM", ("i",)), "last": ("LATEST_BY_OFFSET", ("i",))}
+    fields |= {"top": ("TOPK", ("i", 2)), "texts": ("HISTOGRAM", ("s",))}
+    fields |= {"all": ("COLLECT_LIST", ("s",)), "different": ("COUNT_DISTINCT", ("s",))}
+
+    def describe(app: ks.App) -> None:
+        columns = {
+            name: aggregate(key[0], types_of(key[1])).column(
+                *(
+                    functions.col(each) if isinstance(each, str) else functions.lit(each)
+                    for each in key[1]
+                )
+            )
+            for name, key in fields.items()
+        }
+        schema = "i INT, s STRING, _offset BIGINT, _timestamp BIGINT, _partition INT"
+        groups = app.topic("in", key=ks.String(), value=ks.Json(schema)).group_by_key()
+        app.write(groups.aggregate(**columns), "out")
+
+    def record(i: int, s: str, offset: int) -> tuple[str, dict[str, Any], int]:
+        value = {"i": i, "s": s, "_offset": offset, "_timestamp": 0, "_partition": 0}
+        return "k", value, 0
+
+    result = "n BIGINT, total INT, last INT, top ARRAY<INT>, texts MAP<STRING, BIGINT>"
+    result += ", all ARRAY<STRING>, different BIGINT"
+    with ks.TestDriver(describe, session=engine.session) as driver:
+        driver.pipe("in", record(3, "a", 0), record(1, "b", 1))
+        driver.pipe("in", record(2, "a", 2))
+        totals = driver.table("out", key=ks.String(), value=ks.Json(result))
+    assert totals["k"] == {
+        "n": 3,
+        "total": 6,
+        "last": 2,
+        "top": [3, 2],
+        "texts": {"a": 2, "b": 1},
+        "all": ["a", "b", "a"],
+        "different": 2,
+    }

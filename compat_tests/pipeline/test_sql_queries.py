@@ -74,7 +74,14 @@ def test_stateless_query_filters_projects_and_takes_times(engine) -> None:
         ]
 
 
-def test_partition_by_and_delimited_and_insert(engine) -> None:
+def test_sink_takes_the_time_of_a_column(engine) -> None:
+    query = "CREATE STREAM out WITH (timestamp='later') AS SELECT id, ms + 5 AS later FROM orders;"
+    with driver_of(engine, query) as driver:
+        driver.pipe("orders", order(1, ms=70))
+        assert [each.timestamp for each in driver.read("OUT")] == [75]
+
+
+def test_partition_by_and_delimited(engine) -> None:
     query = """
     CREATE STREAM out WITH (value_format='DELIMITED') AS
         SELECT item, id, price FROM orders PARTITION BY item;
@@ -91,7 +98,12 @@ def test_partition_by_and_delimited_and_insert(engine) -> None:
 def test_table_functions_make_a_row_for_each_element(engine) -> None:
     query = "CREATE STREAM out AS SELECT id, EXPLODE(tags) AS tag, item FROM orders;"
     with driver_of(engine, query) as driver:
-        driver.pipe("orders", order(1, tags=["x", "y"], item="i"), order(2, tags=[]), order(3))
+        driver.pipe(
+            "orders",
+            order(1, tags=["x", "y"], item="i", ms=1),
+            order(2, tags=[], ms=2),
+            order(3, ms=3),
+        )
         assert values(driver.read("OUT")) == [
             {"TAG": "x", "ITEM": "i"},
             {"TAG": "y", "ITEM": "i"},
@@ -136,6 +148,40 @@ def test_windows_are_in_the_keys(engine) -> None:
         }
 
 
+def test_sessions_are_windows_of_activity(engine) -> None:
+    query = """
+    CREATE TABLE out AS SELECT item, COUNT(*) AS n, SUM(id) AS total FROM orders
+        WINDOW SESSION (10 MILLISECONDS) GROUP BY item;
+    """
+    with driver_of(engine, query) as driver:
+        driver.pipe(
+            "orders",
+            order(1, item="pen", ms=3),
+            order(2, item="pen", ms=12),
+            order(3, item="pen", ms=40),
+        )
+        found = driver.table("OUT", key=ks.String(), windows=ks.session("10 milliseconds"))
+        assert {key: json.loads(value) for key, value in found.items()} == {
+            ("pen", 3, 12): {"N": 2, "TOTAL": 3},
+            ("pen", 40, 40): {"N": 1, "TOTAL": 3},
+        }
+
+
+def test_rows_of_a_table_move_between_groups(engine) -> None:
+    query = """
+    CREATE TABLE out WITH (format='JSON') AS
+        SELECT name, COUNT(*) AS n FROM items GROUP BY name;
+    """
+    with driver_of(engine, query) as driver:
+        driver.pipe("items", (b"a", b"red", 1), (b"b", b"red", 2), (b"c", b"blue", 3))
+        driver.pipe("items", (b"a", b"blue", 4), (b"c", None, 5))
+        found = driver.table("OUT")
+        assert {key: json.loads(value) for key, value in found.items()} == {
+            b'"red"': {"N": 1},
+            b'"blue"': {"N": 1},
+        }
+
+
 def test_stream_is_joined_with_a_table(engine) -> None:
     query = """
     CREATE STREAM out AS SELECT o.item, id, name FROM orders o LEFT JOIN items i ON o.item = i.item;
@@ -161,19 +207,21 @@ def test_formats_with_a_registry_are_written_and_read(engine, registry: str, for
     topic = f"formats-{form}"
     write = f"""
     CREATE STREAM made WITH (kafka_topic='{topic}', format='{form}') AS
-        SELECT item, id, tags, price, STRUCT(n := ms, at := FROM_UNIXTIME(ms)) AS inner
+        SELECT item, id, tags, price, STRUCT(n := ms, at := FROM_UNIXTIME(ms)) AS nested
         FROM orders PARTITION BY item;
     """
     with driver_of(engine, write, registry) as driver:
-        driver.pipe("orders", order(7, item="pen", tags=["x"], price=1.5, ms=9), order(8, item="i"))
+        driver.pipe(
+            "orders", order(7, item="pen", tags=["x"], price=1.5, ms=9), order(8, item="i", ms=1)
+        )
         records = driver.read(topic)
     read = f"""
     CREATE STREAM made (item STRING KEY, tags ARRAY<STRING>, price DECIMAL(6, 2),
-        inner STRUCT<n BIGINT, at TIMESTAMP>) WITH (kafka_topic='{topic}', format='{form}');
+        nested STRUCT<n BIGINT, at TIMESTAMP>) WITH (kafka_topic='{topic}', format='{form}');
     CREATE STREAM out WITH (format='JSON') AS SELECT * FROM made;
     """
     with driver_of(engine, read, registry) as driver:
         driver.pipe(topic, *records)
         found = driver.read("OUT")
     assert [each.key for each in found] == [b'"pen"', b'"i"']
-    assert values(found)[0] == {"TAGS": ["x"], "PRICE": 1.5, "INNER": {"N": 9, "AT": 9}}
+    assert values(found)[0] == {"TAGS": ["x"], "PRICE": 1.5, "NESTED": {"N": 9, "AT": 9}}

@@ -52,11 +52,11 @@ def with_sessions(port: int, lifetime_ms: int) -> dict[str, str]:
 
 def test_connection_is_closed_at_the_first_request_after_the_end_of_its_session() -> None:
     (port,) = free_ports(1)
-    with Node(config=with_sessions(port, 500)):
+    with Node(config=with_sessions(port, 1_500)):
         wire = Wire(port)
         wire.socket.sendall(frame(1, HANDSHAKE, 1) + frame(2, TOKEN, 2) + frame(3, METADATA, 12))
         assert answered(wire, 3) == [1, 2, 3]
-        time.sleep(0.6)
+        time.sleep(1.6)
         wire.socket.sendall(frame(4, METADATA, 12))
         assert wire.socket.recv(1) == b""
 

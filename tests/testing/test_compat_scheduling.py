@@ -1,10 +1,22 @@
 """The division of the modules of `make compat` among processes."""
 
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
-from compat_tests.scheduling import CLUSTERS, NODES, PIPELINES, home_of, part_of, part_to_take
+from compat_tests.scheduling import (
+    CLUSTERS,
+    LONG,
+    NODES,
+    PIPELINES,
+    home_of,
+    next_of,
+    part_of,
+    part_to_take,
+)
+
+COMPAT_TESTS = Path(__file__).parents[2] / "compat_tests"
 
 
 @pytest.mark.parametrize(
@@ -38,3 +50,18 @@ def test_process_takes_of_its_part_then_of_the_longest_and_clusters_last() -> No
     left[PIPELINES] = 4
     assert part_to_take(CLUSTERS, left, workers) == NODES
     assert part_to_take(NODES, Counter({CLUSTERS: 3}), workers) == CLUSTERS
+
+
+def test_long_modules_of_a_part_are_its_first_and_the_others_keep_their_order() -> None:
+    first, second, long = (f"compat_tests/{name}.py" for name in ("test_a", "test_b", "test_flink"))
+    modules = [first, "compat_tests/pipeline/test_mirror.py", second, long]
+    order = []
+    while of_part := [module for module in modules if part_of(module) == NODES]:
+        order.append(next_of(modules, NODES))
+        modules.remove(order[-1])
+        assert order[-1] in of_part
+    assert order == [long, first, second]
+
+
+def test_long_modules_exist() -> None:
+    assert {path.stem for path in COMPAT_TESTS.rglob("test_*.py")} >= LONG

@@ -5,6 +5,7 @@ from sqlglot import expressions as exp
 
 from barnabas.pipeline.sql.expression_parser import TypeName
 from barnabas.pipeline.sql.scripts import parse_script
+from barnabas.pipeline.sql.sql_failures import SqlError
 from barnabas.pipeline.sql.sql_types import SqlType
 from barnabas.pipeline.sql.statement_values import Select
 
@@ -115,3 +116,8 @@ def test_predicates() -> None:
     }
     for text, kind in kinds.items():
         assert isinstance(expression(text), kind), text
+
+
+def test_distinct_in_a_call_is_refused() -> None:
+    with pytest.raises(SqlError, match=r"line 1:14: A call has no DISTINCT; write COUNT_DISTINCT"):
+        expression("count(distinct a)")

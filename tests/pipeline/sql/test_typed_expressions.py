@@ -106,11 +106,12 @@ def test_an_expression_has_the_type_of_ksqldb(text: str, kind: str) -> None:
         ("ifnull(i)", "IFNULL does not accept (INTEGER). It accepts: IFNULL(A, A) -> A"),
         ("cast(s as array<int>)", "Cast of STRING to ARRAY<INTEGER> is not supported"),
         ("cast(s as decimal(50, 2))", "The precision of a DECIMAL is between 1 and 38"),
-        ("i in (1, 'x')", "The text 'x' is no INTEGER"),
+        ("i in (1, 'x')", "The text 'x' is not of type INTEGER"),
         ("9223372036854775808", "too large for a BIGINT"),
         ("1.8e308", "too large for a DOUBLE"),
         ("array[null]", "An ARRAY needs an element that is not NULL"),
         ("case when i > 1 then 's' else 1 end", "these have STRING and INTEGER"),
+        ("s = 's' and i > 's'", "line 1:20: The operator > does not take INTEGER and STRING"),
         ("s and true", "AND takes BOOLEAN, and not STRING and BOOLEAN"),
     ],
 )

@@ -1,7 +1,7 @@
 """Types of SQL: their names, their place among Spark's types, and which of them widen to others.
 
 A type that the parser reads is as it was written: `INT`, `VARCHAR` or the name of a declared type.
-`resolved` makes of it one of the types below, by which everything behind the parser works.
+`resolved` makes one of the types below of it; everything behind the parser works with these.
 
 TIME is a number of milliseconds since midnight, for Spark an INT. TIMESTAMP is a `TIMESTAMP` of
 Spark with milliseconds.
@@ -102,7 +102,7 @@ _FROM_SPARK: Final = {spark: name for name, spark in _SPARK.items() if name != "
 
 
 def decimal(precision: int, scale: int) -> SqlType:
-    """Return the type DECIMAL of this many digits, of which `scale` are after the point."""
+    """Return the type DECIMAL of `precision` digits, of which `scale` are after the point."""
     return SqlType("DECIMAL", numbers=(precision, scale))
 
 

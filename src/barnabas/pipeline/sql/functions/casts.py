@@ -132,7 +132,7 @@ def parsed_time(text: Column) -> Column:
 
 
 def parsed_timestamp(text: Column) -> Column:
-    """Return the TIMESTAMP of a text in ISO 8601, of which all but the year may miss, or NULL."""
+    """Return the TIMESTAMP of a text in ISO 8601, or NULL; parts after the year may be missing."""
     parts = [spark().regexp_extract(text, _TIMESTAMP, group) for group in range(1, 9)]
     defaults = ("", "01", "01", "00", "00", "00")
     found = [

@@ -57,6 +57,21 @@ def _contains(types: Types, values: Column, wanted: Column) -> Column:
     return spark().coalesce(spark().exists(values, is_wanted), spark().lit(False))
 
 
+def _different(types: Types, values: Column) -> Column:
+    """Return the different elements; Spark has no order of maps, so those are compared in pairs."""
+    if "MAP<" not in str(types[0]):
+        return spark().array_distinct(values)
+    same = comparison("IS NOT DISTINCT FROM", types[0].element, types[0].element)
+
+    def is_first(value: Column, index: Column) -> Column:
+        def is_same(other: Column) -> Column:
+            return same.column(other, value)
+
+        return ~spark().exists(spark().slice(values, spark().lit(1), index), is_same)
+
+    return spark().filter(values, is_first)
+
+
 def _without(types: Types, values: Column, unwanted: Column) -> Column:
     differs = comparison("IS DISTINCT FROM", types[0].element, types[1])
     return kept(values, lambda value: differs.column(value, unwanted))
@@ -148,7 +163,7 @@ ROWS: Final = (
         "ARRAY_DISTINCT",
         "0.10.0",
         "The different elements, in the order in which they are there first.",
-        takes(array(A), to=array(A), by=lambda values: spark().array_distinct(values)),
+        takes_types(array(A), to=array(A), by=_different),
     ),
     _collections(
         "ARRAY_EXCEPT",

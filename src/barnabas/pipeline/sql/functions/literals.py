@@ -135,7 +135,7 @@ def _fitted(expression: TypedExpression, common: SqlType) -> TypedExpression:
 
 def _number_of(text: str, common: SqlType) -> TypedExpression:
     if not _NUMBER.fullmatch(text):
-        raise UnresolvedError(f"The text {text!r} is no {common}")
+        raise UnresolvedError(f"The text {text!r} is not of type {common}")
     value = number(text.strip())
     if isinstance(value, int) and abs(value) > _BIGINT_MAX:
         value = Decimal(value)
@@ -147,4 +147,4 @@ def _boolean_of(text: str) -> TypedExpression:
     for words, value in ((_TRUE, True), (_FALSE, False)):
         if lowered and any(word.startswith(lowered) for word in words):
             return literal(value)
-    raise UnresolvedError(f"The text {text!r} is no BOOLEAN: write true, false, yes or no")
+    raise UnresolvedError(f"The text {text!r} is not a BOOLEAN: write true, false, yes or no")

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Match:
-    """How the arguments fit a signature: the types they are converted to, and its variables."""
+    """The fit of arguments to a signature: the types they are converted to, and its variables."""
 
     signature: Signature
     types: tuple[SqlType, ...] = ()

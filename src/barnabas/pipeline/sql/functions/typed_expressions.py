@@ -342,7 +342,7 @@ class _LambdaArgument:
     def column(self, names: Names) -> Callable[..., Column]:
         body, parameters = self.body, self.parameters
         if body is None:
-            raise UnresolvedError("A lambda stands where the function takes none")
+            raise UnresolvedError("The function takes no lambda here")
 
         def function(columns: Sequence[Column]) -> Column:
             given = dict(zip(parameters, columns, strict=True))

@@ -7,7 +7,10 @@
     registry_columns AVRO, PROTOBUF, JSON_SR
     sql_serdes       the serde of a source's key and value, for each format
     source_reading   a source as a stream or a table, and the columns of its names
+    expression_columns  expressions as columns of Spark
     join_planning    joins
+    fold_planning    aggregates as folds in Python
+    group_planning   GROUP BY
     query_planning   a whole plan to a stream or a table
     query_writing    the result to its topic
 

@@ -2,43 +2,27 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from barnabas.pipeline.sql.analysis.plan_values import (
-    AGGREGATES,
-    GROUP,
-    ROWS,
-    WINDOW,
-    Aggregation,
-    NamedExpression,
-    QueryPlan,
-)
+from barnabas.pipeline.sql.analysis.plan_values import ROWS, QueryPlan
 from barnabas.pipeline.sql.planning.column_structs import each_of, struct_of
+from barnabas.pipeline.sql.planning.expression_columns import column_of, structure
+from barnabas.pipeline.sql.planning.group_planning import grouped_stream, grouped_table
 from barnabas.pipeline.sql.planning.join_planning import Side, joined_sources
 from barnabas.pipeline.sql.planning.source_reading import (
     Layout,
     layout_of,
-    names_in,
     read_stream,
     read_table,
 )
-from barnabas.pipeline.sql.sql_failures import UnresolvedError
-from barnabas.pipeline.sql.sql_types import NULL, SqlType, to_spark
+from barnabas.pipeline.sql.sql_types import SqlType, to_spark
 from barnabas.pipeline.streams.record_stream import Stream
 from barnabas.pipeline.streams.record_table import Table
 from barnabas.pipeline.streams.serdes import functions
-from barnabas.pipeline.streams.window_specs import Window, WindowKind
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from barnabas.pipeline.sql.functions.literals import TypedExpression
-    from barnabas.pipeline.sql.statement_values import Window as WrittenWindow
     from barnabas.pipeline.streams.serdes import Column
     from barnabas.pipeline.streams.stream_app import App
-
-DEFAULT_GRACE_MS: Final = 86_400_000
-"""The time that late records have where GRACE PERIOD does not say it: a day, as in ksqlDB."""
 
 
 def planned(app: App, plan: QueryPlan, start: str = "earliest") -> Stream | Table:
@@ -51,12 +35,15 @@ def planned(app: App, plan: QueryPlan, start: str = "earliest") -> Stream | Tabl
     side = joined_sources(app, plan, start) if plan.joins else _read(app, plan, start)
     layout = side.layout
     if isinstance(side.records, Table):
+        table = side.records
+        if plan.where is not None:
+            table = table.filter(column_of(plan.where, layout))
         if plan.aggregation is not None:
-            raise UnresolvedError("GROUP BY of a table does not run yet")
-        return _of_table(side.records, plan, layout)
+            return grouped_table(table, plan, plan.aggregation, layout)
+        return table.map_values(structure(plan.value, layout))
     stream = _filtered(side.records, plan, layout)
     if plan.aggregation is not None:
-        return _grouped(stream, plan, plan.aggregation, layout)
+        return grouped_stream(stream, plan, plan.aggregation, layout)
     stream, layout = _exploded(stream, plan, layout)
     return _projected(stream, plan, layout)
 
@@ -64,7 +51,7 @@ def planned(app: App, plan: QueryPlan, start: str = "earliest") -> Stream | Tabl
 def _filtered(stream: Stream, plan: QueryPlan, layout: Layout) -> Stream:
     if plan.where is None:
         return stream
-    return stream.filter(functions().col("value").isNotNull() & _column(plan.where, layout))
+    return stream.filter(functions().col("value").isNotNull() & column_of(plan.where, layout))
 
 
 def _read(app: App, plan: QueryPlan, start: str) -> Side:
@@ -74,19 +61,13 @@ def _read(app: App, plan: QueryPlan, start: str) -> Side:
     return Side(read_stream(app, source, start), layout)
 
 
-def _of_table(table: Table, plan: QueryPlan, layout: Layout) -> Table:
-    if plan.where is not None:
-        table = table.filter(_column(plan.where, layout))
-    return table.map_values(_struct(plan.value, layout))
-
-
 def _projected(stream: Stream, plan: QueryPlan, layout: Layout) -> Stream:
-    value = _struct(plan.value, layout)
+    value = structure(plan.value, layout)
     if not plan.has_new_key:
         return stream.map_values(value)
     f = functions()
     value = f.when(f.col("value").isNotNull(), value)
-    key = _struct(plan.key, layout) if plan.key else f.lit(None).cast("struct<_is_there:boolean>")
+    key = structure(plan.key, layout) if plan.key else f.lit(None).cast("struct<_is_there:boolean>")
     return stream.map(key=key, value=value)
 
 
@@ -97,7 +78,7 @@ def _exploded(stream: Stream, plan: QueryPlan, layout: Layout) -> tuple[Stream, 
     f = functions()
     arrays: list[Column] = []
     for each in plan.table_functions:
-        found = each.function.column(*(_column(one, layout) for one in each.arguments))
+        found = each.function.column(*(column_of(one, layout) for one in each.arguments))
         arrays.append(f.coalesce(found, f.array().cast(_array_type(each.function.returns))))
     names = [f"r{index}" for index in range(len(arrays))]
     zipped = f.arrays_zip(*[array.alias(name) for array, name in zip(arrays, names, strict=True)])
@@ -120,66 +101,3 @@ def _exploded(stream: Stream, plan: QueryPlan, layout: Layout) -> tuple[Stream, 
 
 def _array_type(element: SqlType) -> str:
     return f"array<{to_spark(element).simpleString()}>"
-
-
-def _grouped(stream: Stream, plan: QueryPlan, aggregation: Aggregation, layout: Layout) -> Table:
-    f = functions()
-    names = [str(index) for index in range(len(aggregation.group))]
-    group = [_column(each, layout) for each in aggregation.group]
-    arguments = [
-        (f"a{each.name}_{index}", _column(one, layout))
-        for each in aggregation.aggregates
-        for index, one in enumerate(each.arguments)
-    ]
-    keys = [(f"g{name}", column) for name, column in zip(names, group, strict=True)]
-    rows = stream.map_values(struct_of([*keys, *arguments]))
-    value = f.col("value")
-    for name in names:
-        rows = rows.filter(value.getField(f"g{name}").isNotNull())
-    key = struct_of([(name, value.getField(f"g{name}")) for name in names])
-    grouped = rows.group_by(key)
-    if aggregation.window is not None:
-        grouped = grouped.window(_window(aggregation.window))
-    results = {
-        f"r{each.name}": each.function.column(
-            *(value.getField(f"a{each.name}_{index}") for index in range(len(each.arguments)))
-        )
-        for each in aggregation.aggregates
-    }
-    table = grouped.aggregate(**results)
-    if plan.emit == "FINAL":
-        table = table.final()
-    made = _aggregated_layout(aggregation, names)
-    if plan.having is not None:
-        table = table.filter(_column(plan.having, made))
-    return table.map_values(_struct(plan.value, made))
-
-
-def _aggregated_layout(aggregation: Aggregation, names: Sequence[str]) -> Layout:
-    f = functions()
-    key, value = f.col("key"), f.col("value")
-    made: Layout = {(GROUP, name): key.getField(name) for name in names}
-    made |= {
-        (AGGREGATES, each.name): value.getField(f"r{each.name}") for each in aggregation.aggregates
-    }
-    if aggregation.window is not None:
-        window = f.col("_window")
-        made[WINDOW, "WINDOWSTART"] = f.unix_millis(window.getField("start"))
-        made[WINDOW, "WINDOWEND"] = f.unix_millis(window.getField("end"))
-    return made
-
-
-def _window(window: WrittenWindow) -> Window:
-    kind = WindowKind[window.kind]
-    grace = window.grace.ms if window.grace is not None else DEFAULT_GRACE_MS
-    advance = window.advance.ms if window.advance is not None else window.size.ms
-    return Window(kind, window.size.ms, advance, grace)
-
-
-def _struct(expressions: Sequence[NamedExpression], layout: Layout) -> Column:
-    return struct_of([(each.name, _column(each.expression, layout)) for each in expressions])
-
-
-def _column(expression: TypedExpression, layout: Layout) -> Column:
-    found = expression.column(names_in(layout))
-    return found.cast("string") if expression.type == NULL else found

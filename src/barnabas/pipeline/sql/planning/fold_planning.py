@@ -1,0 +1,89 @@
+"""Aggregates as folds in Python: those of sessions, and those of a table's groups."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from barnabas.pipeline.sql.functions.aggregate_folds import FoldForm, fold_form
+from barnabas.pipeline.sql.sql_failures import UnresolvedError
+from barnabas.pipeline.sql.sql_types import struct, to_spark
+
+if TYPE_CHECKING:
+    from barnabas.pipeline.sql.analysis.plan_values import Aggregation
+    from barnabas.pipeline.streams.serdes import Column
+
+State = dict[str, Any]
+
+_MISSING: Final = "cannot take a row out of its group, as tables need"
+
+
+@dataclass(frozen=True)
+class Folds:
+    """All aggregates of a query as one fold, whose state is a struct with a field for each."""
+
+    initial: State
+    returns: str
+    """The type of the state, as DDL."""
+    add: Callable[[State, State], State]
+    merge: Callable[[State, State], State]
+    undo: Callable[[State, State], State]
+    result: Callable[[str, Column], Column]
+    """Makes the result of an aggregate, by its name, of the column of the state."""
+
+
+def argument_name(aggregate: str, index: int) -> str:
+    """Return the field of an argument in the values of a group."""
+    return f"a{aggregate}_{index}"
+
+
+def folds_of(aggregation: Aggregation, *, of_table: bool) -> Folds:
+    """Return the fold of a query's aggregates.
+
+    Raises UnresolvedError for one without a fold, or without an undo where a table needs it.
+    """
+    forms: dict[str, FoldForm] = {}
+    arguments: dict[str, list[str]] = {}
+    for each in aggregation.aggregates:
+        types = [one.type for one in each.arguments]
+        form = fold_form(each.function.name, types, each.function.returns)
+        if of_table and form.undo is None:
+            raise UnresolvedError(f"{each.function.name} {_MISSING}")
+        forms[each.name] = form
+        arguments[each.name] = [argument_name(each.name, index) for index in range(len(types))]
+    state = struct((f"s{name}", form.state) for name, form in forms.items())
+    return Folds(
+        {f"s{name}": form.initial for name, form in forms.items()},
+        to_spark(state).simpleString(),
+        _stepping(forms, arguments, is_undo=False),
+        _merging(forms),
+        _stepping(forms, arguments, is_undo=True),
+        lambda name, value: forms[name].result(value.getField(f"s{name}")),
+    )
+
+
+def _stepping(
+    forms: dict[str, FoldForm], arguments: dict[str, list[str]], *, is_undo: bool
+) -> Callable[[State, State], State]:
+    """Return the function that adds the arguments of a record to all states, or takes them out."""
+    steps = {name: form.undo if is_undo else form.add for name, form in forms.items()}
+
+    def step(state: State, value: State) -> State:
+        return {
+            f"s{name}": state[f"s{name}"]
+            if change is None
+            else change(state[f"s{name}"], [value[each] for each in arguments[name]])
+            for name, change in steps.items()
+        }
+
+    return step
+
+
+def _merging(forms: dict[str, FoldForm]) -> Callable[[State, State], State]:
+    merges = {f"s{name}": form.merge for name, form in forms.items()}
+
+    def merge(one: State, other: State) -> State:
+        return {name: each(one[name], other[name]) for name, each in merges.items()}
+
+    return merge
