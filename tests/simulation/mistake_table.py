@@ -411,7 +411,7 @@ MISTAKES: tuple[Mistake, ...] = (
             EAGER, "C1", 0, 1),
     Mistake(None, "the log counts as synced before its fsync",
             quorum_mistakes.count_as_synced_before_the_fsync,
-            ELECTIONS, "LC HW R3", 12, 16),
+            ELECTIONS, "LC HW R3", 0, 16),
     Mistake(None, "the vote is forgotten at a restart",
             quorum_mistakes.forget_the_vote_at_a_restart,
             ELECTIONS, "R1 R2", 19, 16),

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from barnabas import tasks
 from barnabas.cluster.controller.controller_state_machine import ControllerStateMachine, Effects
+from barnabas.cluster.metadata.image import MetadataImage
 from barnabas.cluster.quorum.fetched_batches import read_fetched
 from barnabas.cluster.quorum.metadata_snapshot import SnapshotId
 from barnabas.cluster.quorum.quorum_state import QuorumState
@@ -139,12 +140,15 @@ class QuorumWatch:
         self._log_end = 0
         self.leader_changed: Callable[[], None] = _ignore
         """Called when the replica learns of another leader."""
+        self.loaded: Callable[[MetadataImage], None] = _ignore
+        """Called with the metadata that the replica has loaded at its start."""
 
     def follow(self, quorum: ObservedQuorum, log: MetadataLog) -> None:
         """Look at the effects of a quorum."""
         self._view = ReplicaView(self._process, quorum.core, log)
         self._log_end = quorum.core.log.end_offset
         quorum.observe = self._observe
+        self.loaded(quorum.machine.image)
 
     def _observe(self, effects: Effects) -> None:
         self._guard(self._check, effects)
@@ -194,5 +198,5 @@ class QuorumWatch:
             self._process.world.fail(error)
 
 
-def _ignore() -> None:
+def _ignore(*_: object) -> None:
     """Do nothing."""

@@ -196,6 +196,7 @@ class SimNode:
         node = self.node = ObservedNode(NodeConfig.load(None, properties), machine)
         node.watch = watch
         watch.leader_changed = self._count_pending_isrs
+        watch.loaded = self._settings.partitions.history.take_image
         node.commits = commits = ObservedCommitWaits(node.disk.flush)
         commits.on_acked = self._settings.partitions.acks_all
         try:
