@@ -34,7 +34,7 @@
 #   make soak     kills of a node under load (CYCLES=200, or SECONDS=n), power loss at every file
 #                 operation, and simulated coordinators (SEEDS=10000)
 #   make connect-oracle   100,000 records through our transformations and Java's
-#   make sql-cases   statements of ksqlDB's query translation tests, parsed (ARGS="--cases DIR")
+#   make sql-cases   ksqlDB's query translation tests, parsed or run (ARGS="--cases DIR --run")
 #   make sql-function-cases  expressions of these tests, evaluated on Spark (ARGS="--cases DIR")
 #   make streams-parity   topologies of Kafka Streams beside ours (EXAMPLES=2000 SEED=n)
 #   make soak-jdbc   kills of a JDBC sink (ARGS="--cycles 20 --database mariadb")
@@ -251,7 +251,7 @@ connect-oracle: $(DEV) $(JARS)
 	BARNABAS_CONNECT_CASES=4000 $(BIN)/python -m pytest \
 	  compat_tests/pipeline/test_connect_oracle.py -n $(WORKERS) --timeout 3600
 
-sql-cases: $(DEV)
+sql-cases: $(SPARK)
 	$(BIN)/python -m compat_tests.sql_cases $(ARGS)
 
 sql-function-cases: $(SPARK)

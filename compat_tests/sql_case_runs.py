@@ -145,9 +145,9 @@ class _BatchApp(App):
     records: dict[str, list[TestRecord]]
 
     def results(self) -> list[TestRecord] | None:
-        """Return the records of the only query, None when it has state."""
-        (output,) = self._queries.outputs.values()
-        if output.output_mode is not None:
+        """Return the records of a query without state, None for others."""
+        output, *others = self._queries.outputs.values()
+        if output.output_mode is not None or others:
             return None
         rows: list[Any] = self._queries.rows(output).collect()
         rows.sort(key=itemgetter("_offset"))

@@ -21,6 +21,7 @@ from barnabas.pipeline.sql.analysis.relations import Relations, column, place_of
 from barnabas.pipeline.sql.catalog.source_values import WINDOW_BOUNDS
 from barnabas.pipeline.sql.functions.resolution import (
     aggregate,
+    function,
     is_aggregate,
     is_table_function,
     table_function,
@@ -57,8 +58,9 @@ class Grouping:
     def rewritten(self, node: exp.Expr) -> exp.Expr:
         """Return an expression over groups and aggregates.
 
-        Raises SqlError for a column that is in neither.
+        Raises SqlError for a column that is in neither, and for an unknown function.
         """
+        _check_functions(node)
         found = replaced(node, self._change)
         for each in found.find_all(exp.Column):
             if each.table not in ("", GROUP, AGGREGATES, WINDOW):
@@ -110,6 +112,17 @@ class Grouping:
         return Aggregation(tuple(group), tuple(self.aggregates), self.window)
 
 
+def _check_functions(node: exp.Expr) -> None:
+    """Raise SqlError for a function that does not exist, which might be meant as an aggregate."""
+    for each in node.find_all(exp.Anonymous):
+        try:
+            if each.name not in _CONSTRUCTORS:
+                function(each.name)
+        except UnresolvedError as error:
+            raise SqlError(str(error), *place_of(each)) from None
+
+
+_CONSTRUCTORS = ("MAP", "STRUCT")
 _BOUNDS = [exp.Column(this=exp.Identifier(this=each, quoted=True)) for each in WINDOW_BOUNDS]
 
 
@@ -127,11 +140,11 @@ def without_table_functions(
             return None
         arguments = tuple(typed(each, relations) for each in node.expressions)
         try:
-            function = table_function(node.name, [each.type for each in arguments])
+            resolved = table_function(node.name, [each.type for each in arguments])
         except UnresolvedError as error:
             raise SqlError(str(error), *place_of(node)) from None
         name = str(len(found))
-        found.append(TableFunction(name, function, arguments))
+        found.append(TableFunction(name, resolved, arguments))
         return column(ROWS, name)
 
     return [replaced(each, change) for each in nodes], found

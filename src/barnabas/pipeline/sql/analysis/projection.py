@@ -115,6 +115,7 @@ def _named(found: list[tuple[str | None, exp.Expr, bool]], relations: Relations)
         each.expression.name for alias, each, _ in found if alias is None and _is_field(each)
     )
     taken = {alias for alias, _, _ in found if alias is not None}
+    taken |= {name for each in relations.relations for name in columns_of(each.source)}
     items: list[Item] = []
     numbers = (f"KSQL_COL_{index}" for index in range(len(found) + len(taken) + 1))
     seen: Counter[str] = Counter()

@@ -10,6 +10,8 @@ from sqlglot import expressions as exp
 
 from barnabas.pipeline.sql.analysis.plan_values import PlannedRelation
 from barnabas.pipeline.sql.catalog.source_values import PSEUDO_COLUMNS, WINDOW_BOUNDS
+from barnabas.pipeline.sql.functions.resolution import takes_unit
+from barnabas.pipeline.sql.functions.units import UNITS
 from barnabas.pipeline.sql.sql_failures import SqlError, UnresolvedError, nearest
 from barnabas.pipeline.sql.sql_types import BIGINT, INTEGER, SqlType
 
@@ -99,6 +101,8 @@ class Relations:
         if isinstance(node, exp.Column) and not isinstance(node.this, exp.Star):
             return self._column(node, parameters)
         inner = parameters
+        if isinstance(node, exp.Anonymous) and takes_unit(node.name):
+            inner = parameters | UNITS
         if isinstance(node, exp.Lambda):
             inner = parameters | {each.name for each in node.expressions}
         for name, argument in list(node.args.items()):
