@@ -1,4 +1,4 @@
-"""A flow in a process of its own, without Spark, for a test that kills it.
+"""A flow without Spark as a process, for a test that kills it.
 
 python -m tests.pipeline.mirror.tail_process SOURCE TARGET OFFSETS
 

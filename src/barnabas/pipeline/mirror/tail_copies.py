@@ -5,7 +5,7 @@ driver itself copies what is little: one fetch waits at each leader of the sourc
 are produced as a task produces them, with the position in the same transaction or as the end of a
 mirror topic.
 
-Whatever is unusual ends the copy of a partition: a failure, another leader epoch, another process
+Anything unusual ends the copy of a partition: a failure, another leader epoch, another process
 of the flow. The next range of offsets, a task's, handles it with
 the means of `range_copies`; nothing depends on what was left behind here.
 """

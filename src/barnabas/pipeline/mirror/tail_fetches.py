@@ -24,7 +24,7 @@ _PARTITION_BYTES: Final = 1 << 20
 
 @attrs.frozen
 class TailPosition:
-    """Where the fetch of a partition begins."""
+    """The offset at which the fetch of a partition begins."""
 
     where: Partition
     offset: int
