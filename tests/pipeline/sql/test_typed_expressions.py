@@ -106,6 +106,7 @@ def test_an_expression_has_the_type_of_ksqldb(text: str, kind: str) -> None:
         ("ifnull(i)", "IFNULL does not accept (INTEGER). It accepts: IFNULL(A, A) -> A"),
         ("cast(s as array<int>)", "Cast of STRING to ARRAY<INTEGER> is not supported"),
         ("cast(s as decimal(50, 2))", "The precision of a DECIMAL is between 1 and 38"),
+        ("i in ()", "IN is followed by a list of at least one value"),
         ("i in (1, 'x')", "The text 'x' is not of type INTEGER"),
         ("9223372036854775808", "too large for a BIGINT"),
         ("1.8e308", "too large for a DOUBLE"),

@@ -181,6 +181,8 @@ def _is(node: exp.Expr, scope: Scope) -> TypedExpression:
 
 def _in(node: exp.Expr, scope: Scope) -> TypedExpression:
     wanted = [typed(each, scope) for each in node.expressions]
+    if not wanted:
+        raise UnresolvedError("IN is followed by a list of at least one value: IN (1, 2)")
     _, (value, *candidates) = common_list([typed(node.this, scope), *wanted])
     return _any([_compared("=", value, each) for each in candidates])
 
