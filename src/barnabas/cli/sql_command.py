@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from barnabas.pipeline.sql.shell.sql_session import SqlSession
 
 _POLL_S = 0.2
+_STDIN = Path("-")
 
 
 @click.command()
@@ -28,7 +29,7 @@ _POLL_S = 0.2
     "-f",
     "files",
     multiple=True,
-    type=click.File("r", encoding="utf-8"),
+    type=click.Path(dir_okay=False, allow_dash=True, path_type=Path),
     help="Run the statements of a file; - is the standard input. Repeatable.",
 )
 @click.option(
@@ -57,7 +58,7 @@ _POLL_S = 0.2
 def sql(
     client: Client,
     *,
-    files: tuple[TextIO, ...],
+    files: tuple[Path, ...],
     text: str | None,
     name: str | None,
     state: Path | None,
@@ -68,7 +69,7 @@ def sql(
     """Run SQL statements over topics; queries run until interrupted."""
     if not files and text is None:
         raise click.UsageError("give a file with --file, or statements with --execute")
-    scripts = [file.read() for file in files] + ([] if text is None else [text])
+    scripts = [_read(file) for file in files] + ([] if text is None else [text])
     client.metadata()  # an error that names the server, before Spark starts
     given = _Given(name or _name_of(files, text), state, registry or "")
     session = _session(client, given, pairs(spark_pairs, "--spark"))
@@ -84,10 +85,22 @@ class _Given(NamedTuple):
     registry: str
 
 
-def _name_of(files: Sequence[TextIO], text: str | None) -> str:
-    if text is not None or not files or files[0] is sys.stdin:
+def _read(file: Path) -> str:
+    """Return the text of a file, or of the standard input. Raises CliError."""
+    if file == _STDIN:
+        return sys.stdin.read()
+    try:
+        return file.read_text("utf-8")
+    except OSError as error:
+        raise CliError(f"cannot read {file}: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise CliError(f"{file} is not UTF-8 at byte {error.start}") from None
+
+
+def _name_of(files: Sequence[Path], text: str | None) -> str:
+    if text is not None or not files or files[0] == _STDIN:
         return "sql"
-    return Path(files[0].name).stem
+    return files[0].stem
 
 
 def _session(client: Client, given: _Given, spark: dict[str, str]) -> SqlSession:
