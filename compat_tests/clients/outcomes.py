@@ -12,6 +12,7 @@ _GO_RESULT = re.compile(r"^ *--- (PASS|FAIL|SKIP): (\S+) \(([\d.]+)s\)$")
 _GO_STEP = re.compile(r"^=== (?:RUN|PAUSE|CONT|NAME)\s+(\S+)$")
 _GO_NAMES = {"PASS": "passed", "FAIL": "failed", "SKIP": "skipped"}
 _LOGGED_LINES = 20
+_LINES_OF_A_CLIENT = 200
 _JUNIT_NAMES = {"failure": "failed", "error": "failed", "skipped": "skipped"}
 
 
@@ -63,7 +64,7 @@ def _of_case(case: ElementTree.Element) -> Outcome:
         if result := _JUNIT_NAMES.get(element.tag):
             text = element.get("message") or element.text or ""
             if result == Result.FAILED:  # with what the client has logged
-                log = (case.findtext("system-out") or "").splitlines()[-_LOGGED_LINES:]
+                log = (case.findtext("system-out") or "").splitlines()[-_LINES_OF_A_CLIENT:]
                 text = "\n".join((text, *log))
             return Outcome(name, Result(result), seconds, text)
     return Outcome(name, Result.PASSED, seconds)

@@ -69,7 +69,8 @@ def _run(
         report = Path(temporary) / "report.xml"
         options = ["-c", os.devnull, "--rootdir", ".", f"--junit-xml={report}", "-q"]
         options += ["-p", "no:cacheprovider", "-p", "pytest_timeout"]
-        options += ["-o", "junit_logging=log", "--log-level=WARNING"]
+        options += ["-o", "junit_logging=log", "-o", "junit_log_passing_tests=false"]
+        options += ["--log-level=INFO"]
         options += [f"--timeout={_TEST_TIMEOUT_S}", *(["-k", tests] if tests else [])]
         done = subprocess.run(
             [sys.executable, "-m", "pytest", "-p", plugin, *options, *arguments],

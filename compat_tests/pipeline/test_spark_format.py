@@ -40,6 +40,8 @@ def session(shared_jvm: "SharedJvm") -> Any:
 
     found = shared_jvm.process().session
     barnabas.spark.register(found)
+    # Spark looks a format up in the thread's active session, which this makes of the session.
+    found.createDataFrame([(1,)], "number INT")
     return found
 
 
