@@ -11,6 +11,7 @@ from barnabas.client import Address, KafkaClient, open_client
 from barnabas.protocol.apis import API
 from barnabas.protocol.framing import encode_response, parse_request_header
 from barnabas.protocol.messages.api_versions import ApiVersionsResponse
+from barnabas.protocol.messages.metadata import MetadataResponse
 from barnabas.protocol.messages_base import Message
 
 FAST = {"retry.backoff.ms": "5", "reconnect.backoff.ms": "5", "reconnect.backoff.max.ms": "50"}
@@ -126,6 +127,22 @@ def all_versions() -> ApiVersionsResponse:
             )
             for api in API.values()
         ]
+    )
+
+
+def metadata(broker: FakeBroker, topic: str = "t", epoch: int = 1) -> MetadataResponse:
+    """Return what a broker answers that leads the only partition of a topic."""
+    partition = MetadataResponse.MetadataResponsePartition(
+        partition_index=0, leader_id=1, leader_epoch=epoch, replica_nodes=[1]
+    )
+    return MetadataResponse(
+        brokers=[
+            MetadataResponse.MetadataResponseBroker(
+                node_id=1, host=broker.address.host, port=broker.address.port
+            )
+        ],
+        controller_id=1,
+        topics=[MetadataResponse.MetadataResponseTopic(name=topic, partitions=[partition])],
     )
 
 

@@ -43,25 +43,11 @@ from tests.client.harness import (
     FAST,
     ClientTest,
     FakeBroker,
+    metadata,
     run,
     with_fake,
     with_fake_broker,
 )
-
-
-def metadata(broker: FakeBroker, topic: str = "t", epoch: int = 1) -> MetadataResponse:
-    partition = MetadataResponse.MetadataResponsePartition(
-        partition_index=0, leader_id=1, leader_epoch=epoch, replica_nodes=[1]
-    )
-    return MetadataResponse(
-        brokers=[
-            MetadataResponse.MetadataResponseBroker(
-                node_id=1, host=broker.address.host, port=broker.address.port
-            )
-        ],
-        controller_id=1,
-        topics=[MetadataResponse.MetadataResponseTopic(name=topic, partitions=[partition])],
-    )
 
 
 def test_connection_refused_differs_from_silence() -> None:

@@ -10,8 +10,7 @@ import sys
 import trio
 
 from barnabas.client import open_client
-from barnabas.pipeline.mirror.flow_values import NO_EPOCH, CopyFigures
-from barnabas.pipeline.mirror.tail_copies import TailCopier
+from barnabas.pipeline.mirror.tail_copies import TailCopier, tail_starts
 from tests.pipeline.mirror.node_flows import Flow, settings_for
 
 
@@ -23,10 +22,7 @@ async def main(source: str, target: str, offsets: str) -> None:
             done = await flow.turn()
             print("range", sum(each.records for each in done), flush=True)
             driver = flow.driver
-            starts = [
-                CopyFigures(*where, at, leader_epoch=driver.epochs.get(where, NO_EPOCH))
-                for where, at in driver.positions.items()
-            ]
+            starts = tail_starts(driver.positions, driver.epochs)
             copier = TailCopier(driver.task_plan(transaction_timeout_ms=60_000), first, second)
             ended = await copier.copy(starts, 1.0)
             for each in starts:

@@ -11,30 +11,11 @@ from barnabas.protocol.messages.api_versions import ApiVersionsRequest
 from barnabas.protocol.messages.describe_configs import DescribeConfigsResponse
 from barnabas.protocol.messages.describe_log_dirs import DescribeLogDirsResponse
 from barnabas.protocol.messages.list_groups import ListGroupsResponse
-from barnabas.protocol.messages.metadata import MetadataRequest, MetadataResponse
+from barnabas.protocol.messages.metadata import MetadataRequest
 from barnabas.protocol.messages_base import Message
-from tests.client.harness import FakeBroker, with_fake_broker
+from tests.client.harness import FakeBroker, metadata, with_fake_broker
 
 Query = Callable[[KafkaClient], Awaitable[object]]
-
-
-def _metadata(broker: FakeBroker, code: int = 0) -> MetadataResponse:
-    partition = MetadataResponse.MetadataResponsePartition(
-        partition_index=0, leader_id=1, leader_epoch=1, replica_nodes=[1]
-    )
-    return MetadataResponse(
-        brokers=[
-            MetadataResponse.MetadataResponseBroker(
-                node_id=1, host=broker.address.host, port=broker.address.port
-            )
-        ],
-        controller_id=1,
-        topics=[
-            MetadataResponse.MetadataResponseTopic(
-                name="t", error_code=code, partitions=[partition]
-            )
-        ],
-    )
 
 
 def _groups(code: int) -> Message:
@@ -80,7 +61,7 @@ def _broker(codes: list[ErrorCode], answer: Callable[[int], Message]) -> FakeBro
         if isinstance(request, ApiVersionsRequest):
             return None
         if isinstance(request, MetadataRequest):
-            return _metadata(broker)
+            return metadata(broker)
         return answer(int(next(left)))
 
     broker = FakeBroker(handle)
@@ -120,8 +101,11 @@ def test_a_topic_without_a_leader_is_described_again() -> None:
 
         def handle(request: Message, version: int) -> Message | None:
             del version
-            is_query = isinstance(request, MetadataRequest)
-            return _metadata(broker, int(next(codes))) if is_query else None
+            if not isinstance(request, MetadataRequest):
+                return None
+            response = metadata(broker)
+            response.topics[0].error_code = next(codes)
+            return response
 
         broker.handler = handle
         found = await cluster_queries.topics(client, ["t"])

@@ -9,7 +9,7 @@ import trio
 from barnabas.client.admin_calls import create_topic
 from barnabas.pipeline.delivery.driver.group_offsets import GroupOffsets
 from barnabas.pipeline.mirror.flow_values import NO_EPOCH, CopyFigures, Partition
-from barnabas.pipeline.mirror.tail_copies import TailCopier
+from barnabas.pipeline.mirror.tail_copies import TailCopier, tail_starts
 from barnabas.testing import Node
 from tests.pipeline.mirror.node_flows import TOPIC, Flow, numbers, with_flow, write
 
@@ -22,10 +22,13 @@ def nodes() -> Iterator[tuple[Node, Node]]:
         yield source, target
 
 
-def figures_of(flow: Flow) -> CopyFigures:
-    driver = flow.driver
-    epoch = driver.epochs.get(WHERE, NO_EPOCH)
-    return CopyFigures(*WHERE, driver.positions[WHERE], leader_epoch=epoch)
+async def caught_up(flow: Flow) -> CopyFigures:
+    """Copy ten records as a range; return the figures of the tail behind them."""
+    await create_topic(flow.source, TOPIC)
+    await write(flow.source, 0, 10)
+    await flow.turn()
+    [figures] = tail_starts(flow.driver.positions, flow.driver.epochs)
+    return figures
 
 
 async def until_numbers(flow: Flow, count: int) -> None:
@@ -54,10 +57,7 @@ async def tail(flow: Flow, figures: CopyFigures) -> AsyncIterator[dict[Partition
 @pytest.mark.parametrize("offsets", ["identical", "assigned"])
 def test_records_that_arrive_are_copied_once_and_the_next_range_continues(nodes, offsets) -> None:
     async def test(flow: Flow) -> None:
-        await create_topic(flow.source, TOPIC)
-        await write(flow.source, 0, 10)
-        await flow.turn()
-        figures = figures_of(flow)
+        figures = await caught_up(flow)
         async with tail(flow, figures) as ended:
             for first in (10, 20, 30):
                 await write(flow.source, first, 10)
@@ -82,10 +82,8 @@ def test_records_whose_figures_are_lost_are_not_copied_again(nodes, offsets) -> 
     """The process ends behind its last record, and another one starts the flow."""
 
     async def test(flow: Flow) -> None:
-        await create_topic(flow.source, TOPIC)
-        await write(flow.source, 0, 10)
-        await flow.turn()
-        async with tail(flow, figures_of(flow)):
+        figures = await caught_up(flow)
+        async with tail(flow, figures):
             await write(flow.source, 10, 10)
             await until_numbers(flow, 20)
         await write(flow.source, 20, 10)
@@ -99,10 +97,7 @@ def test_a_position_behind_that_of_the_target_ends_the_tail(nodes) -> None:
     """Another process of the flow has copied more."""
 
     async def test(flow: Flow) -> None:
-        await create_topic(flow.source, TOPIC)
-        await write(flow.source, 0, 10)
-        await flow.turn()
-        behind = figures_of(flow)
+        behind = await caught_up(flow)
         await write(flow.source, 10, 10)
         await flow.restarted().turn()
         async with tail(flow, behind) as ended:
@@ -118,10 +113,7 @@ def test_a_tail_with_identical_offsets_repeats_no_batch(nodes) -> None:
     """The target answers batches that it has as done."""
 
     async def test(flow: Flow) -> None:
-        await create_topic(flow.source, TOPIC)
-        await write(flow.source, 0, 10)
-        await flow.turn()
-        behind = figures_of(flow)
+        behind = await caught_up(flow)
         await write(flow.source, 10, 10)
         await flow.restarted().turn()
         async with tail(flow, behind):
@@ -134,10 +126,7 @@ def test_a_tail_with_identical_offsets_repeats_no_batch(nodes) -> None:
 
 def test_a_leader_epoch_that_is_not_committed_ends_the_tail(nodes) -> None:
     async def test(flow: Flow) -> None:
-        await create_topic(flow.source, TOPIC)
-        await write(flow.source, 0, 10)
-        await flow.turn()
-        figures = figures_of(flow)
+        figures = await caught_up(flow)
         figures.leader_epoch = NO_EPOCH
         async with tail(flow, figures) as ended:
             await write(flow.source, 10, 5)
@@ -151,10 +140,7 @@ def test_a_leader_epoch_that_is_not_committed_ends_the_tail(nodes) -> None:
 
 def test_a_log_that_lost_what_was_copied_ends_the_tail(nodes) -> None:
     async def test(flow: Flow) -> None:
-        await create_topic(flow.source, TOPIC)
-        await write(flow.source, 0, 10)
-        await flow.turn()
-        figures = figures_of(flow)
+        figures = await caught_up(flow)
         figures.position = 99
         async with tail(flow, figures) as ended:
             pass
@@ -168,10 +154,7 @@ def test_a_source_that_goes_away_ends_the_tail(nodes, offsets) -> None:
     source, _ = nodes
 
     async def test(flow: Flow) -> None:
-        await create_topic(flow.source, TOPIC)
-        await write(flow.source, 0, 10)
-        await flow.turn()
-        figures = figures_of(flow)
+        figures = await caught_up(flow)
         async with tail(flow, figures) as ended:
             await trio.to_thread.run_sync(source.kill)
         assert WHERE in ended

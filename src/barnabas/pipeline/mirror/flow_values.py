@@ -46,6 +46,10 @@ class FlowPlan:
     bytes_max: int = COPY_BYTES_MAX
     """A copy stops fetching after this number of bytes."""
 
+    def transactional_id_of(self, where: Partition) -> str:
+        """Return the transactional id of the copies of a partition of the source."""
+        return f"{self.transactional_id}:{where[0]}-{where[1]}"
+
     def at_target(self, where: Partition) -> Partition:
         """Return a partition of the source as the target has it."""
         topic, number = where

@@ -29,7 +29,7 @@ from barnabas.pipeline.mirror.client_thread import ClientThread
 from barnabas.pipeline.mirror.cluster_failures import unanswered
 from barnabas.pipeline.mirror.flow_connector import BOOTSTRAP, FlowSettings, settings_of
 from barnabas.pipeline.mirror.flow_driver import FlowDriver, FlowTopics
-from barnabas.pipeline.mirror.flow_values import NO_EPOCH, CopyFigures, FlowRange, Partition
+from barnabas.pipeline.mirror.flow_values import CopyFigures, FlowPlan, FlowRange, Partition
 from barnabas.pipeline.mirror.mirrormaker.checkpoint_job import CheckpointJob
 from barnabas.pipeline.mirror.mirrormaker.connector_properties import MIRROR
 from barnabas.pipeline.mirror.mirrormaker.heartbeat_job import HeartbeatJob
@@ -42,7 +42,7 @@ from barnabas.pipeline.mirror.mirrormaker.maker_settings import (
 )
 from barnabas.pipeline.mirror.mirrormaker.timed_job import TimedJob
 from barnabas.pipeline.mirror.range_planning import divided, ranges_to_copy
-from barnabas.pipeline.mirror.tail_copies import TailCopier
+from barnabas.pipeline.mirror.tail_copies import TailCopier, tail_starts
 from barnabas.pipeline.mirror.topic_following import FlowRefusedError
 from barnabas.protocol.errors import KafkaError
 
@@ -221,6 +221,10 @@ class MirrorJob(LoopedJob):
         except (KafkaError, ClientError) as error:
             raise unanswered(error) from error
 
+    def _task_plan(self) -> FlowPlan:
+        timeout_ms = self._plan.transaction_timeout_ms
+        return self._driver.task_plan(transaction_timeout_ms=timeout_ms)
+
     def _is_tail(self, ranges: list[FlowRange]) -> bool:
         """True when the driver copies what is new: tasks have caught up, and little has come."""
         offsets = sum(each.until - each.start for each in ranges)
@@ -240,13 +244,11 @@ class MirrorJob(LoopedJob):
         """Copy what arrives for a time, without a Spark job, and take the figures in."""
         driver = self._driver
         starts = [
-            CopyFigures(*where, position, leader_epoch=driver.epochs.get(where, NO_EPOCH))
-            for where, position in driver.positions.items()
-            if where not in self._ended_tails
+            each
+            for each in tail_starts(driver.positions, driver.epochs)
+            if each.where not in self._ended_tails
         ]
-        timeout_ms = self._plan.transaction_timeout_ms
-        plan = driver.task_plan(transaction_timeout_ms=timeout_ms)
-        copier = TailCopier(plan, *self._clients.clients)
+        copier = TailCopier(self._task_plan(), *self._clients.clients)
         planned_s = time.monotonic()
         ended = self._clients.call(copier.copy, starts, _TAIL_S)
         for where, reason in ended.items():
@@ -257,9 +259,7 @@ class MirrorJob(LoopedJob):
     def _copy(self, ranges: list[FlowRange], began_s: float) -> None:
         """Run a Spark job that copies ranges, and take its figures in."""
         tasks = divided(ranges, self._tasks_max)
-        timeout_ms = self._plan.transaction_timeout_ms
-        plan = self._driver.task_plan(transaction_timeout_ms=timeout_ms)
-        run = functools.partial(mirror_tasks.copy_ranges, plan, tasks)
+        run = functools.partial(mirror_tasks.copy_ranges, self._task_plan(), tasks)
         until = {each.where: each.until for each in ranges}
         planned_s = time.monotonic()
         results: list[CopyFigures] = (

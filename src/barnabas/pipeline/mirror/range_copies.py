@@ -5,7 +5,6 @@ position that the target holds, until the `delivery.timeout.ms` of the target is
 depends on what a failed attempt or a killed task has left behind.
 """
 
-import contextlib
 import time
 from collections.abc import Awaitable, Callable
 from typing import Final
@@ -48,7 +47,6 @@ _ATTEMPTS_MAX: Final = 3
 """Attempts that end with a damaged batch, or with an offset that one side does not have."""
 _AHEAD: Final = 2
 """Responses that wait for their batches to be produced."""
-_ABORT_S: Final = 5.0
 _REFUSALS: Final = {
     ErrorCode.MESSAGE_TOO_LARGE: "raise max.message.bytes of the topic at the target",
     ErrorCode.TOPIC_AUTHORIZATION_FAILED: "allow the flow's principal to read or write the topic",
@@ -117,7 +115,7 @@ class RangeCopier:
     async def _copy_transaction(self, wanted: FlowRange) -> CopyFigures:
         """Copy in one transaction, with the position after the batches."""
         plan = self._plan
-        name = f"{plan.transactional_id}:{_name(wanted)}"
+        name = plan.transactional_id_of(wanted.where)
         there = plan.at_target(wanted.where)
         transaction = TargetTransaction(self._target, name, plan.group_id, there)
         identity = await transaction.begin(plan.transaction_timeout_ms)
@@ -131,12 +129,8 @@ class RangeCopier:
             return figures
         copy = TransactionalCopy(start, wanted.until, identity, epoch)
         runs: list[CopiedRun] = []
-
-        def note(batch: CopiedData, offset: int) -> None:
-            if offset >= 0:
-                runs.append(CopiedRun(batch.first, batch.last, batch.records, offset))
-
-        produces = TargetProduces(self._target, there, name, note if plan.sync_step else None)
+        note = noting(runs) if plan.sync_step else None
+        produces = TargetProduces(self._target, there, name, note)
 
         async def send(batch: CopiedData) -> None:
             if not figures.batches:
@@ -149,8 +143,7 @@ class RangeCopier:
             position = GroupEntry(copy.position, self._metadata(wanted), copy.leader_epoch)
             await transaction.commit(position)
         except BaseException:
-            with trio.CancelScope(deadline=trio.current_time() + _ABORT_S, shield=True):
-                await _quietly(transaction.abort)
+            await transaction.abandon()
             raise
         figures.position, figures.leader_epoch = copy.position, copy.leader_epoch
         figures.transactions = 1
@@ -332,6 +325,16 @@ def position_metadata(plan: FlowPlan, topic: str) -> str:
     return OffsetMetadata(plan.topic_ids.get(topic), plan.source_cluster_id, now_ms).encode()
 
 
+def noting(runs: list[CopiedRun]) -> Callable[[CopiedData, int], None]:
+    """Return what adds each batch that was appended, with its offset at the target, to runs."""
+
+    def note(batch: CopiedData, offset: int) -> None:
+        if offset >= 0:
+            runs.append(CopiedRun(batch.first, batch.last, batch.records, offset))
+
+    return note
+
+
 def count_batch(figures: CopyFigures, batch: CopiedData) -> None:
     """Add a batch that was produced to the figures of its copy."""
     figures.batches += batch.batches
@@ -373,9 +376,3 @@ def _failure(wanted: FlowRange, error: Exception) -> TaskFailureError:
         if remedy := _REFUSALS.get(error.code):
             text = f"{text}; {remedy}"
     return TaskFailureError(text, is_permanent=is_permanent)
-
-
-async def _quietly(call: Callable[[], Awaitable[None]]) -> None:
-    """Call, and ignore that it fails: the next transaction aborts this one."""
-    with contextlib.suppress(KafkaError, ClientError):
-        await call()

@@ -41,6 +41,16 @@ class FetchedData:
     end: int
     """The end of what the leader could return: the last stable offset, or the high watermark."""
 
+    @classmethod
+    def of(cls, answer: FetchResponse.PartitionData, *, read_committed: bool) -> "FetchedData":
+        """Return the data of a partition in a response."""
+        aborted = tuple(
+            Aborted(item.first_offset, item.producer_id)
+            for item in answer.aborted_transactions or ()
+        )
+        end = answer.last_stable_offset if read_committed else answer.high_watermark
+        return cls(bytes(answer.records or b""), aborted, end)
+
 
 class SourceFetches:
     """Fetches from the leader of one partition."""
@@ -115,14 +125,7 @@ class SourceFetches:
                 client.check_partition(each.error_code, topic, partition, hint)
                 if each.diverging_epoch.end_offset >= 0:
                     raise DivergedLogError(each.diverging_epoch.end_offset)
-                return FetchedData(
-                    bytes(each.records or b""),
-                    tuple(
-                        Aborted(item.first_offset, item.producer_id)
-                        for item in each.aborted_transactions or ()
-                    ),
-                    each.last_stable_offset if self._read_committed else each.high_watermark,
-                )
+                return FetchedData.of(each, read_committed=self._read_committed)
         return None
 
 

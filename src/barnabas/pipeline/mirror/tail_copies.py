@@ -5,17 +5,16 @@ driver itself copies what is little: one fetch waits at each leader of the sourc
 are produced as a task produces them, with the position in the same transaction or as the end of a
 mirror topic.
 
-Anything unusual ends the copy of a partition: a failure, another leader epoch, another process
-of the flow. The next range of offsets, a task's, handles it with
-the means of `range_copies`; nothing depends on what was left behind here.
+Anything unusual ends the copy of a partition: a failure, another leader epoch, another process of
+the flow. The next range of offsets, a task's, handles it with the means of `range_copies`; nothing
+depends on what was left behind here.
 """
 
 import abc
-import contextlib
 import math
 import time
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 import trio
@@ -24,9 +23,9 @@ from barnabas.client import ClientError, KafkaClient
 from barnabas.client.core.metadata_cache import PartitionLeader
 from barnabas.pipeline.delivery.driver.group_offsets import GroupEntry
 from barnabas.pipeline.mirror.batch_copy import CopiedData, IdenticalCopy, TransactionalCopy
-from barnabas.pipeline.mirror.flow_values import CopyFigures, FlowPlan, Partition
+from barnabas.pipeline.mirror.flow_values import NO_EPOCH, CopyFigures, FlowPlan, Partition
 from barnabas.pipeline.mirror.mirrormaker.offset_translation import CopiedRun, points_of
-from barnabas.pipeline.mirror.range_copies import count_batch, position_metadata
+from barnabas.pipeline.mirror.range_copies import count_batch, noting, position_metadata
 from barnabas.pipeline.mirror.source_fetches import FetchedData
 from barnabas.pipeline.mirror.tail_fetches import TailFetches, TailPosition, tail_connection
 from barnabas.pipeline.mirror.target_produces import TargetProduces
@@ -37,7 +36,6 @@ from barnabas.protocol.errors import KafkaError
 _UNTIL: Final = (1 << 63) - 1
 _WAIT_MS: Final = 500
 _UNANSWERED_S: Final = 0.1
-_ABORT_S: Final = 5.0
 
 
 class TailEndsError(Exception):
@@ -103,7 +101,7 @@ class TransactionalTail(TailCopy):
         super().__init__(figures)
         self._plan = plan
         self._target = target
-        self._name = f"{plan.transactional_id}:{figures.topic}-{figures.partition}"
+        self._name = plan.transactional_id_of(figures.where)
         self._there = plan.at_target(figures.where)
         self._transaction = TargetTransaction(target, self._name, plan.group_id, self._there)
         self._copy: TransactionalCopy | None = None
@@ -120,7 +118,7 @@ class TransactionalTail(TailCopy):
                 await self._send(batches)
                 await self._transaction.commit(entry)
             except BaseException:
-                await self._abort()
+                await self._transaction.abandon()
                 raise
             self.figures.transactions += 1
         self._count(batches)
@@ -138,25 +136,26 @@ class TransactionalTail(TailCopy):
 
     async def _send(self, batches: Iterable[CopiedData]) -> None:
         await self._transaction.add_partition()
-        note = self._note if self._plan.sync_step else None
+        note = noting(self._runs) if self._plan.sync_step else None
         produces = TargetProduces(self._target, self._there, self._name, note)
         for batch in batches:
             await produces.send(batch)
         await produces.flush()
 
-    def _note(self, batch: CopiedData, offset: int) -> None:
-        if offset >= 0:
-            self._runs.append(CopiedRun(batch.first, batch.last, batch.records, offset))
-
-    async def _abort(self) -> None:
-        scope = trio.CancelScope(deadline=trio.current_time() + _ABORT_S, shield=True)
-        with scope, contextlib.suppress(KafkaError, ClientError):
-            await self._transaction.abort()
-
     def end(self) -> None:
         """Complete the figures, with the offset syncs."""
         super().end()
         self.figures.syncs = points_of(self._runs, self._plan.sync_step) if self._runs else ()
+
+
+def tail_starts(
+    positions: Mapping[Partition, int], epochs: Mapping[Partition, int]
+) -> list[CopyFigures]:
+    """Return figures for the tails of partitions to begin with."""
+    return [
+        CopyFigures(*where, position, leader_epoch=epochs.get(where, NO_EPOCH))
+        for where, position in positions.items()
+    ]
 
 
 class TailCopier:

@@ -8,7 +8,6 @@ import attrs
 
 from barnabas.client import KafkaClient
 from barnabas.client.broker_connection import BrokerConnection
-from barnabas.client.core.fetched_records import Aborted
 from barnabas.client.core.metadata_cache import PartitionLeader
 from barnabas.pipeline.mirror.flow_values import Partition
 from barnabas.pipeline.mirror.source_fetches import FetchedData
@@ -109,12 +108,7 @@ class TailFetches:
             return KafkaError(error_code(answer.error_code), f"{where[0]}-{where[1]}")
         if answer.diverging_epoch.end_offset >= 0:
             return KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"{where[0]}-{where[1]} has diverged")
-        aborted = tuple(
-            Aborted(item.first_offset, item.producer_id)
-            for item in answer.aborted_transactions or ()
-        )
-        end = answer.last_stable_offset if self._read_committed else answer.high_watermark
-        return FetchedData(bytes(answer.records or b""), aborted, end)
+        return FetchedData.of(answer, read_committed=self._read_committed)
 
 
 async def tail_connection(client: KafkaClient, node_id: int) -> BrokerConnection:

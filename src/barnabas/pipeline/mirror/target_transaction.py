@@ -5,10 +5,13 @@ since 0.11 answers. `begin` takes the transactional id over: it aborts what an e
 open, and fences its producer. The position is read after that, so no other copy can move it.
 """
 
+import contextlib
 from collections.abc import Callable
 from typing import Final, TypeVar
 
-from barnabas.client import KafkaClient
+import trio
+
+from barnabas.client import ClientError, KafkaClient
 from barnabas.client.failures import raise_for
 from barnabas.client.kafka_client import GROUP, TRANSACTION
 from barnabas.pipeline.delivery.driver.group_offsets import GroupEntry
@@ -36,6 +39,7 @@ from barnabas.protocol.messages.txn_offset_commit import (
 from barnabas.protocol.messages_base import Message
 
 _LANE: Final = "transactions"
+_ABORT_S: Final = 5.0
 # The newest versions that are not of transactions of version 2, or not for brokers only.
 _INIT_MAX: Final = 5
 _ADD_PARTITIONS_MAX: Final = 3
@@ -133,6 +137,15 @@ class TargetTransaction:
     async def abort(self) -> None:
         """Abort the transaction."""
         await self._end(committed=False)
+
+    async def abandon(self) -> None:
+        """Abort within some seconds, also in a task that is cancelled.
+
+        A failure is ignored: the next transaction of the id aborts this one.
+        """
+        scope = trio.CancelScope(deadline=trio.current_time() + _ABORT_S, shield=True)
+        with scope, contextlib.suppress(KafkaError, ClientError):
+            await self.abort()
 
     async def _commit_position(self, position: GroupEntry) -> None:
         partition = TxnOffsetCommitRequest.TxnOffsetCommitRequestPartition(
