@@ -1,10 +1,14 @@
-"""Scripts of statements that run in this process: `barnabas sql`.
+"""Statements that run in this process: the scripts of `barnabas sql`, and requests of the REST API.
 
-    sql_session        a script's statements, one after the other: catalog, topics, queries
+    sql_session        statements, one after the other: catalog, topics, queries
     transient_queries  SELECT: the rows of a query, as they come
     inserted_rows      INSERT INTO .. VALUES: a row, produced to a topic
-    shown_objects      SHOW and DESCRIBE, as tables of texts
-    session_values     settings, and what a statement answers
+    printed_topics     PRINT: the records of a topic
+    shown_objects      SHOW and DESCRIBE
+    command_answers    what a change of the catalog answers
+    answer_tables      answers as tables of texts
+    answer_values      what a statement answers, as values
+    session_values     settings and state of a session
 
 Persistent queries are apps of `barnabas.streams`, which run until the process stops. A script is
 the catalog: run again, it continues where it was, since positions are those of the queries' groups.

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import threading
 import time
+import uuid
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
@@ -18,15 +20,20 @@ from barnabas.pipeline.sql.catalog.catalog_changes import Catalog
 from barnabas.pipeline.sql.catalog.source_definitions import Defaults
 from barnabas.pipeline.sql.planning.query_writing import written
 from barnabas.pipeline.sql.scripts import parse_statement, statement_texts
-from barnabas.pipeline.sql.shell.inserted_rows import InsertedRow
-from barnabas.pipeline.sql.shell.session_values import (
+from barnabas.pipeline.sql.shell.answer_values import (
     Answer,
+    CommandDone,
+    ListedTopic,
     Message,
-    RowStream,
-    SessionSettings,
+    PrintedRecords,
+    Rows,
 )
+from barnabas.pipeline.sql.shell.command_answers import done
+from barnabas.pipeline.sql.shell.inserted_rows import InsertedRow
+from barnabas.pipeline.sql.shell.printed_topics import TopicLines
+from barnabas.pipeline.sql.shell.session_values import SessionSettings, SessionState
 from barnabas.pipeline.sql.shell.shown_objects import described, shown
-from barnabas.pipeline.sql.shell.transient_queries import rows_of
+from barnabas.pipeline.sql.shell.transient_queries import TransientRows, columns_of
 from barnabas.pipeline.sql.sql_failures import SqlError, UnresolvedError
 from barnabas.pipeline.streams.state_directory import default_root
 from barnabas.pipeline.streams.stream_app import App
@@ -51,8 +58,9 @@ class SqlSession:
         """Take the settings; nothing starts yet."""
         self.settings = settings
         self.catalog = Catalog()
-        self.variables: dict[str, str] = {}
-        self.properties: dict[str, str] = {}
+        self.state = SessionState()
+        """Variables and properties of `execute`."""
+        self._lock = threading.RLock()
         self._state = settings.state or default_root() / settings.name
         self._app = App(
             settings.name,
@@ -72,13 +80,20 @@ class SqlSession:
         Raises SqlError at the first that is wrong; those before it have run.
         """
         for source in statement_texts(script):
-            statement = parse_statement(source, self.variables)
-            try:
-                yield from self._answers(statement, source)
-            except UnresolvedError as error:
-                raise SqlError(str(error), source.line, source.column) from None
-            except SqlError as error:
-                raise _in_script(error, source) from None
+            yield self.answer(source, self.state)
+
+    def answer(self, source: StatementText, session: SessionState) -> Answer:
+        """Run one statement with the variables and properties of a session.
+
+        Several threads may call it. Raises SqlError, and what Spark and Kafka raise.
+        """
+        statement = parse_statement(source, session.variables)
+        try:
+            return self._answer(statement, source, session)
+        except UnresolvedError as error:
+            raise SqlError(str(error), source.line, source.column) from None
+        except SqlError as error:
+            raise _in_script(error, source) from None
 
     @property
     def has_queries(self) -> bool:
@@ -102,41 +117,47 @@ class SqlSession:
             app.stop()
         self._app.stop()
 
-    def _answers(self, statement: st.Statement, source: StatementText) -> Iterator[Answer]:
+    def _answer(
+        self, statement: st.Statement, source: StatementText, session: SessionState
+    ) -> Answer:
         if isinstance(statement, Definition):
-            yield self._define(statement, source)
-        elif isinstance(statement, st.InsertValues):
-            yield self._insert(statement)
-        elif isinstance(statement, st.Select):
-            yield self._select(statement)
-        elif isinstance(statement, st.Show):
-            yield shown(statement, self.catalog, self.variables)
-        elif isinstance(statement, st.Describe):
-            yield described(statement, self.catalog)
-        elif isinstance(statement, st.DefineVariable):
-            yield self._variable(statement)
-        elif isinstance(statement, st.SetProperty):
-            yield self._property(statement)
-        else:
-            raise UnresolvedError(f"{source.text.split()[0].upper()} does not run yet")
+            with self._lock:
+                return self._define(statement, source, session)
+        if isinstance(statement, st.InsertValues):
+            return self._insert(statement)
+        if isinstance(statement, st.Select):
+            return self._select(statement, session)
+        if isinstance(statement, st.Show):
+            return shown(statement, self.catalog, session, self.settings, self._topics)
+        if isinstance(statement, st.Describe):
+            return described(statement, self.catalog, self._topics)
+        if isinstance(statement, st.DefineVariable):
+            return _variable(statement, session)
+        if isinstance(statement, st.SetProperty):
+            return _property(statement, session)
+        if isinstance(statement, st.PrintTopic):
+            return PrintedRecords(statement.topic, TopicLines(statement, self._librdkafka()))
+        raise UnresolvedError(f"{source.text.split()[0].upper()} does not run yet")
 
-    def _define(self, statement: Definition, source: StatementText) -> Message:
+    def _define(
+        self, statement: Definition, source: StatementText, session: SessionState
+    ) -> CommandDone:
         if isinstance(statement, st.QueryControl) and statement.action != "TERMINATE":
             raise UnresolvedError(f"{statement.action} does not run yet")
         known = {each.name for each in self.catalog.queries}
-        result = applied(statement, self.catalog, self._defaults(), source.text)
+        result = applied(statement, self.catalog, _defaults(session), source.text)
         if isinstance(statement, st.CreateSource) and result.started is None:
             self._check_topic(result.catalog.source(statement.name))
         if result.started is not None:
-            self._start(result.started)
+            self._start(result.started, _start_position(session))
         for name in known - {each.name for each in result.catalog.queries}:
             self._queries.pop(name).stop()
         if isinstance(statement, st.DropSource) and statement.delete_topic:
             self._cluster().delete_topic(self.catalog.source(statement.name).topic)
         self.catalog = result.catalog
-        return Message(_done(statement, result.started))
+        return done(statement, result.started)
 
-    def _start(self, started: StartedQuery) -> None:
+    def _start(self, started: StartedQuery, position: str) -> None:
         name = _NOT_IN_NAMES.sub("_", f"{self.settings.name}-{started.name}")
         self._create_sink(started)
         app = App.attach(
@@ -147,7 +168,7 @@ class SqlSession:
             state=self._state / "queries" / started.name,
             registry=self.settings.registry,
         )
-        written(app, started.query, name, start=self._start_position())
+        written(app, started.query, name, start=position)
         app.start()
         self._queries[started.name] = app
 
@@ -183,7 +204,7 @@ class SqlSession:
 
     def _insert(self, statement: st.InsertValues) -> Message:
         row = InsertedRow(statement, self.catalog)
-        key, value, time_ms = row.encoded(self._app.spark, self.settings.registry)
+        key, value, time_ms = row.encoded(self._spark(), self.settings.registry)
         producer: Any = Producer({**self._librdkafka(), "partitioner": "murmur2_random"})
         failures: list[str] = []
 
@@ -203,36 +224,19 @@ class SqlSession:
             raise UnresolvedError(f"The row was not written to {row.source.topic}: {reason}")
         return Message(f"inserted a row into {row.source.name}")
 
-    def _select(self, statement: st.Select) -> RowStream:
+    def _select(self, statement: st.Select, session: SessionState) -> Rows:
         plan = plan_of(statement, self.catalog, is_persistent=False)
-        return RowStream(plan.columns, rows_of(self._app, plan, self._start_position()))
+        with self._lock:
+            rows = TransientRows(self._app, plan, _start_position(session))
+        is_push = plan.emit is not None
+        return Rows(str(uuid.uuid4()), columns_of(plan), is_push, plan.limit, rows)
 
-    def _variable(self, statement: st.DefineVariable) -> Message:
-        if statement.value is None:
-            self.variables.pop(statement.name, None)
-            return Message(f"removed the variable {statement.name}")
-        self.variables[statement.name] = statement.value
-        return Message(f"set the variable {statement.name}")
+    def _topics(self) -> list[ListedTopic]:
+        return [ListedTopic(name, each) for name, each in self._cluster().replicas().items()]
 
-    def _property(self, statement: st.SetProperty) -> Message:
-        if statement.value is None:
-            self.properties.pop(statement.name, None)
-            return Message(f"removed the property {statement.name}")
-        if statement.name == _RESET and statement.value not in ("earliest", "latest"):
-            raise UnresolvedError(f"{_RESET} is earliest or latest, and not '{statement.value}'")
-        self.properties[statement.name] = statement.value
-        return Message(f"set the property {statement.name}")
-
-    def _start_position(self) -> str:
-        return self.properties.get(_RESET, "earliest")
-
-    def _defaults(self) -> Defaults:
-        given = {name.removeprefix("ksql."): each for name, each in self.properties.items()}
-        return Defaults(
-            given.get("persistence.default.format.key", "KAFKA"),
-            given.get("persistence.default.format.value"),
-            given.get("persistence.wrap.single.values", "true").lower() == "true",
-        )
+    def _spark(self) -> Any:
+        with self._lock:
+            return self._app.spark
 
     def _librdkafka(self) -> dict[str, Any]:
         if not self._client:
@@ -244,20 +248,35 @@ class SqlSession:
         return ClusterState(self._librdkafka())
 
 
-def _done(statement: Definition, started: StartedQuery | None) -> str:
-    if started is not None:
-        return f"started query {started.name}, which writes the topic {started.query.sink.topic}"
-    if isinstance(statement, st.CreateSource):
-        return f"created {statement.kind.lower()} {statement.name}"
-    if isinstance(statement, st.DropSource):
-        return f"dropped {statement.kind.lower()} {statement.name}"
-    if isinstance(statement, st.AddColumns):
-        return f"added columns to {statement.name}"
-    if isinstance(statement, st.CreateType):
-        return f"created type {statement.name}"
-    if isinstance(statement, st.DropType):
-        return f"dropped type {statement.name}"
-    return "terminated"
+def _variable(statement: st.DefineVariable, session: SessionState) -> Message:
+    if statement.value is None:
+        session.variables.pop(statement.name, None)
+        return Message(f"removed the variable {statement.name}")
+    session.variables[statement.name] = statement.value
+    return Message(f"set the variable {statement.name}")
+
+
+def _property(statement: st.SetProperty, session: SessionState) -> Message:
+    if statement.value is None:
+        session.properties.pop(statement.name, None)
+        return Message(f"removed the property {statement.name}")
+    if statement.name == _RESET and statement.value not in ("earliest", "latest"):
+        raise UnresolvedError(f"{_RESET} is earliest or latest, and not '{statement.value}'")
+    session.properties[statement.name] = statement.value
+    return Message(f"set the property {statement.name}")
+
+
+def _start_position(session: SessionState) -> str:
+    return session.properties.get(_RESET, "earliest")
+
+
+def _defaults(session: SessionState) -> Defaults:
+    given = {name.removeprefix("ksql."): each for name, each in session.properties.items()}
+    return Defaults(
+        given.get("persistence.default.format.key", "KAFKA"),
+        given.get("persistence.default.format.value"),
+        given.get("persistence.wrap.single.values", "true").lower() == "true",
+    )
 
 
 def _in_script(error: SqlError, source: StatementText) -> SqlError:
