@@ -31,11 +31,13 @@ def done(statement: Definition, started: StartedQuery | None) -> CommandDone:
     if isinstance(statement, st.DropType):
         return CommandDone(f"dropped type {statement.name}", _id("type", statement.name, "drop"))
     if isinstance(statement, st.QueryControl):
-        action = statement.action.lower()
-        query = statement.query
-        text = f"{action.removesuffix('e')}ed {query or 'all queries'}"
-        return CommandDone(text, f"{action}/{query or 'all'}/execute")
+        return controlled(statement, f"terminated {statement.query or 'all queries'}")
     return CommandDone("done", _id("stream", statement.target, "create"))
+
+
+def controlled(statement: st.QueryControl, message: str) -> CommandDone:
+    """Return the answer to PAUSE, RESUME or TERMINATE."""
+    return CommandDone(message, f"{statement.action.lower()}/{statement.query or 'all'}/execute")
 
 
 def _id(kind: str, name: str, action: str) -> str:

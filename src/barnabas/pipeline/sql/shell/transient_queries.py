@@ -25,6 +25,8 @@ _POLL_S: Final = 0.1
 _ROWS_MAX: Final = 500
 _QUEUED_MAX: Final = 10_000
 _TRIGGER: Final = "100 milliseconds"
+_starting: Final = threading.Lock()
+"""Queries start one after the other: some set properties of the Spark session meanwhile."""
 
 
 def columns_of(plan: QueryPlan) -> tuple[SourceColumn, ...]:
@@ -44,6 +46,10 @@ class TransientRows:
         self._found: queue.Queue[str] = queue.Queue(maxsize=_QUEUED_MAX)
         self._is_closed = threading.Event()
         self._closing = threading.Lock()
+        with _starting:
+            self._start(app, plan, start)
+
+    def _start(self, app: App, plan: QueryPlan, start: str) -> None:
         records = planned(app, plan, start)
         text = JsonColumns(columns_of(plan), is_wrapped=True).encode(functions().col("value"))
         frame = records.df.filter("value IS NOT NULL").select(text.cast("string").alias("row"))

@@ -1,0 +1,42 @@
+"""How the statements of a session become real: in this process, or on a runner."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from barnabas.pipeline.sql.catalog.catalog_changes import Catalog
+    from barnabas.pipeline.sql.shell.catalog_change import AppliedChange, CatalogChange
+    from barnabas.pipeline.sql.shell.session_values import SessionSettings
+    from barnabas.pipeline.sql.statement_values import QueryControl
+    from barnabas.pipeline.streams.stream_app import App
+
+
+class Backend(Protocol):
+    """Keeps the catalog, and runs its queries. Calls block; several threads may make them."""
+
+    @property
+    def settings(self) -> SessionSettings:
+        """Return the cluster and the registry."""
+        ...
+
+    @property
+    def catalog(self) -> Catalog:
+        """Return the catalog as it is now."""
+        ...
+
+    @property
+    def app(self) -> App:
+        """Return an app whose Spark session runs SELECT and INSERT."""
+        ...
+
+    def change(self, change: CatalogChange) -> AppliedChange:
+        """Change the catalog and what runs; return once it is stored.
+
+        Raises SqlError, UnresolvedError.
+        """
+        ...
+
+    def control(self, statement: QueryControl) -> str:
+        """Pause or resume a query, or all; return what was done. Raises UnresolvedError."""
+        ...

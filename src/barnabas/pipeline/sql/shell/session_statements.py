@@ -1,0 +1,171 @@
+"""Statements of a session, one after the other: what each does, and what it answers."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Final
+
+from confluent_kafka import Producer
+
+from barnabas.pipeline.delivery.driver.cluster_state import ClusterState
+from barnabas.pipeline.delivery.plan import kafka_properties
+from barnabas.pipeline.sql import statement_values as st
+from barnabas.pipeline.sql.analysis.applied_statements import Definition
+from barnabas.pipeline.sql.analysis.query_analysis import plan_of
+from barnabas.pipeline.sql.catalog.source_definitions import Defaults
+from barnabas.pipeline.sql.scripts import parse_statement, statement_texts
+from barnabas.pipeline.sql.shell.answer_values import (
+    Answer,
+    CommandDone,
+    ListedTopic,
+    Message,
+    PrintedRecords,
+    Rows,
+)
+from barnabas.pipeline.sql.shell.catalog_change import CatalogChange
+from barnabas.pipeline.sql.shell.command_answers import controlled, done
+from barnabas.pipeline.sql.shell.inserted_rows import InsertedRow
+from barnabas.pipeline.sql.shell.printed_topics import TopicLines
+from barnabas.pipeline.sql.shell.session_values import SessionState
+from barnabas.pipeline.sql.shell.shown_objects import described, shown
+from barnabas.pipeline.sql.shell.transient_queries import TransientRows, columns_of
+from barnabas.pipeline.sql.sql_failures import SqlError, UnresolvedError
+
+if TYPE_CHECKING:
+    from barnabas.pipeline.sql.catalog.catalog_changes import Catalog
+    from barnabas.pipeline.sql.scripts import StatementText
+    from barnabas.pipeline.sql.shell.session_backend import Backend
+
+_RESET: Final = "auto.offset.reset"
+_FLUSH_S: Final = 30.0
+
+
+class SessionStatements:
+    """Runs statements on a backend. Variables and properties are those of this session alone."""
+
+    def __init__(self, backend: Backend) -> None:
+        """Take what runs the statements."""
+        self.variables: dict[str, str] = {}
+        self.properties: dict[str, str] = {}
+        self._backend = backend
+
+    @property
+    def catalog(self) -> Catalog:
+        """Return the catalog as it is now."""
+        return self._backend.catalog
+
+    def execute(self, script: str) -> Iterator[Answer]:
+        """Run the statements of a script, and yield the answer of each.
+
+        Raises SqlError at the first that is wrong; those before it have run.
+        """
+        for source in statement_texts(script):
+            yield self.answer(source)
+
+    def answer(self, source: StatementText) -> Answer:
+        """Run one statement. Raises SqlError, and what Spark and Kafka raise."""
+        statement = parse_statement(source, self.variables)
+        try:
+            return self._answer(statement, source)
+        except UnresolvedError as error:
+            raise SqlError(str(error), source.line, source.column) from None
+        except SqlError as error:
+            raise _in_script(error, source) from None
+
+    def _answer(self, statement: st.Statement, source: StatementText) -> Answer:
+        if isinstance(statement, Definition):
+            return self._define(statement, source)
+        if isinstance(statement, st.InsertValues):
+            return self._insert(statement)
+        if isinstance(statement, st.Select):
+            return self._select(statement)
+        if isinstance(statement, st.Show):
+            state = SessionState(self.variables, self.properties)
+            return shown(statement, self.catalog, state, self._backend.settings, self._topics)
+        if isinstance(statement, st.Describe):
+            return described(statement, self.catalog, self._topics)
+        if isinstance(statement, st.DefineVariable):
+            return self._variable(statement)
+        if isinstance(statement, st.SetProperty):
+            return self._property(statement)
+        if isinstance(statement, st.PrintTopic):
+            return PrintedRecords(statement.topic, TopicLines(statement, self._librdkafka()))
+        raise UnresolvedError(f"{source.text.split()[0].upper()} does not run yet")
+
+    def _define(self, statement: Definition, source: StatementText) -> CommandDone:
+        if isinstance(statement, st.QueryControl) and statement.action != "TERMINATE":
+            return controlled(statement, self._backend.control(statement))
+        change = CatalogChange(statement, source.text, self._defaults(), self._start_position())
+        return done(statement, self._backend.change(change).started)
+
+    def _insert(self, statement: st.InsertValues) -> Message:
+        row = InsertedRow(statement, self.catalog)
+        settings = self._backend.settings
+        key, value, time_ms = row.encoded(self._backend.app.spark, settings.registry)
+        producer: Any = Producer({**self._librdkafka(), "partitioner": "murmur2_random"})
+        failures: list[str] = []
+
+        def delivered(error: object, _: object) -> None:
+            if error is not None:
+                failures.append(str(error))
+
+        producer.produce(
+            row.source.topic,
+            value,
+            key,
+            timestamp=time_ms or 0,
+            on_delivery=delivered,
+        )
+        if producer.flush(_FLUSH_S) or failures:
+            reason = failures[0] if failures else "the cluster did not answer"
+            raise UnresolvedError(f"The row was not written to {row.source.topic}: {reason}")
+        return Message(f"inserted a row into {row.source.name}")
+
+    def _select(self, statement: st.Select) -> Rows:
+        plan = plan_of(statement, self.catalog, is_persistent=False)
+        rows = TransientRows(self._backend.app, plan, self._start_position())
+        is_push = plan.emit is not None
+        return Rows(str(uuid.uuid4()), columns_of(plan), is_push, plan.limit, rows)
+
+    def _topics(self) -> list[ListedTopic]:
+        cluster = ClusterState(self._librdkafka())
+        return [ListedTopic(name, each) for name, each in cluster.replicas().items()]
+
+    def _variable(self, statement: st.DefineVariable) -> Message:
+        if statement.value is None:
+            self.variables.pop(statement.name, None)
+            return Message(f"removed the variable {statement.name}")
+        self.variables[statement.name] = statement.value
+        return Message(f"set the variable {statement.name}")
+
+    def _property(self, statement: st.SetProperty) -> Message:
+        if statement.value is None:
+            self.properties.pop(statement.name, None)
+            return Message(f"removed the property {statement.name}")
+        if statement.name == _RESET and statement.value not in ("earliest", "latest"):
+            raise UnresolvedError(f"{_RESET} is earliest or latest, and not '{statement.value}'")
+        self.properties[statement.name] = statement.value
+        return Message(f"set the property {statement.name}")
+
+    def _start_position(self) -> str:
+        return self.properties.get(_RESET, "earliest")
+
+    def _defaults(self) -> Defaults:
+        given = {name.removeprefix("ksql."): each for name, each in self.properties.items()}
+        return Defaults(
+            given.get("persistence.default.format.key", "KAFKA"),
+            given.get("persistence.default.format.value"),
+            given.get("persistence.wrap.single.values", "true").lower() == "true",
+        )
+
+    def _librdkafka(self) -> dict[str, Any]:
+        settings = self._backend.settings
+        given = {**settings.properties, "bootstrap.servers": settings.bootstrap}
+        return dict(kafka_properties.for_librdkafka(given))
+
+
+def _in_script(error: SqlError, source: StatementText) -> SqlError:
+    """Return an error of a statement with the line and the column in the script."""
+    column = error.column + (source.column - 1 if error.line == 1 else 0)
+    return SqlError(error.message, error.line + source.line - 1, column)
