@@ -135,6 +135,10 @@ class ClusterState:
         metadata = self._client.list_topics(timeout=_TIMEOUT_S)
         return sorted(name for name in metadata.topics if re.fullmatch(pattern, name))
 
+    def cluster_id(self) -> str:
+        """Return the id of the cluster."""
+        return self._client.list_topics(timeout=_TIMEOUT_S).cluster_id or ""
+
     def replicas(self) -> dict[str, tuple[int, ...]]:
         """Return all topics, with the number of replicas of each partition."""
         metadata = self._client.list_topics(timeout=_TIMEOUT_S)

@@ -7,7 +7,8 @@
     catalog_change     a statement that changes the catalog, and the queries that start and end
     created_topics     the topics that statements create
     transient_queries  SELECT: the rows of a query, as they come
-    inserted_rows      INSERT INTO .. VALUES: a row, produced to a topic
+    inserted_rows      INSERT INTO .. VALUES, and rows as JSON, as bytes
+    produced_rows      rows that are produced to a topic
     printed_topics     PRINT: the records of a topic
     shown_objects      SHOW and DESCRIBE
     command_answers    what a change of the catalog answers

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
-
-from confluent_kafka import Producer
 
 from barnabas.pipeline.delivery.driver.cluster_state import ClusterState
 from barnabas.pipeline.delivery.plan import kafka_properties
@@ -25,8 +23,9 @@ from barnabas.pipeline.sql.shell.answer_values import (
 )
 from barnabas.pipeline.sql.shell.catalog_change import CatalogChange
 from barnabas.pipeline.sql.shell.command_answers import controlled, done
-from barnabas.pipeline.sql.shell.inserted_rows import InsertedRow
+from barnabas.pipeline.sql.shell.inserted_rows import EncodedRow, InsertedRow, JsonRows
 from barnabas.pipeline.sql.shell.printed_topics import TopicLines
+from barnabas.pipeline.sql.shell.produced_rows import produced
 from barnabas.pipeline.sql.shell.session_values import SessionState
 from barnabas.pipeline.sql.shell.shown_objects import described, shown
 from barnabas.pipeline.sql.shell.transient_queries import TransientRows, columns_of
@@ -38,7 +37,6 @@ if TYPE_CHECKING:
     from barnabas.pipeline.sql.shell.session_backend import Backend
 
 _RESET: Final = "auto.offset.reset"
-_FLUSH_S: Final = 30.0
 
 
 class SessionStatements:
@@ -99,27 +97,28 @@ class SessionStatements:
         change = CatalogChange(statement, source.text, self._defaults(), self._start_position())
         return done(statement, self._backend.change(change).started)
 
+    def insert_rows(self, target: str, rows: Sequence[Mapping[str, Any]]) -> list[str | None]:
+        """Write rows, given as objects of JSON, to a source in their order.
+
+        Return for each why it was not written, None when it was. Raises UnresolvedError.
+        """
+        inserted = JsonRows(target, self.catalog)
+        registry = self._backend.settings.registry
+        encoded = inserted.encoded(rows, self._backend.app.spark, registry)
+        good = [each for each in encoded if isinstance(each, EncodedRow)]
+        results = iter(produced(inserted.source.topic, good, self._librdkafka()))
+        return [each if isinstance(each, str) else next(results) for each in encoded]
+
+    def cluster_id(self) -> str:
+        """Return the id of the Kafka cluster. Raises KafkaException when no broker answers."""
+        return ClusterState(self._librdkafka()).cluster_id()
+
     def _insert(self, statement: st.InsertValues) -> Message:
         row = InsertedRow(statement, self.catalog)
-        settings = self._backend.settings
-        key, value, time_ms = row.encoded(self._backend.app.spark, settings.registry)
-        producer: Any = Producer({**self._librdkafka(), "partitioner": "murmur2_random"})
-        failures: list[str] = []
-
-        def delivered(error: object, _: object) -> None:
-            if error is not None:
-                failures.append(str(error))
-
-        producer.produce(
-            row.source.topic,
-            value,
-            key,
-            timestamp=time_ms or 0,
-            on_delivery=delivered,
-        )
-        if producer.flush(_FLUSH_S) or failures:
-            reason = failures[0] if failures else "the cluster did not answer"
-            raise UnresolvedError(f"The row was not written to {row.source.topic}: {reason}")
+        encoded = row.encoded(self._backend.app.spark, self._backend.settings.registry)
+        (failure,) = produced(row.source.topic, [encoded], self._librdkafka())
+        if failure is not None:
+            raise UnresolvedError(f"The row was not written to {row.source.topic}: {failure}")
         return Message(f"inserted a row into {row.source.name}")
 
     def _select(self, statement: st.Select) -> Rows:
