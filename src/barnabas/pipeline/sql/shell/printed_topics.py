@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 import uuid
 from datetime import UTC, datetime
@@ -33,6 +34,7 @@ class TopicLines:
         self._interval = statement.interval or 1
         self._seen = 0
         self._is_closed = False
+        self._using = threading.Lock()
         self._consumer: Any = Consumer(
             {
                 **properties,
@@ -66,23 +68,30 @@ class TopicLines:
         until = time.monotonic() + timeout_s
         lines: list[Sequence[Any]] = []
         while not lines and time.monotonic() < until:
-            if self._left == 0 or self._is_closed:
-                break
-            for record in self._consumer.consume(_ROWS_MAX, _POLL_S):
-                if record.error() is not None:
-                    raise UnresolvedError(f"The topic cannot be read: {record.error().str()}")
-                self._seen += 1
-                if self._left != 0 and (self._seen - 1) % self._interval == 0:
-                    lines.append([_line(record)])
-                    self._left = None if self._left is None else self._left - 1
-        if not lines and (self._left == 0 or self._is_closed):
-            self._consumer.close()
-            return None
+            with self._using:
+                if self._left == 0 or self._is_closed:
+                    return None
+                lines = self._lines(self._consumer.consume(_ROWS_MAX, _POLL_S))
+        return lines
+
+    def _lines(self, records: list[Any]) -> list[Sequence[Any]]:
+        """Return the lines of those records that INTERVAL and LIMIT select."""
+        lines: list[Sequence[Any]] = []
+        for record in records:
+            if record.error() is not None:
+                raise UnresolvedError(f"The topic cannot be read: {record.error().str()}")
+            self._seen += 1
+            if self._left != 0 and (self._seen - 1) % self._interval == 0:
+                lines.append([_line(record)])
+                self._left = None if self._left is None else self._left - 1
         return lines
 
     def close(self) -> None:
-        """End the reading; the next `take` returns None."""
-        self._is_closed = True
+        """End the reading."""
+        with self._using:
+            if not self._is_closed:
+                self._is_closed = True
+                self._consumer.close()
 
 
 def _line(record: Any) -> str:
