@@ -199,6 +199,31 @@ DEFINITION: Final = ConfigDef(
             validator=_known_formats,
         ),
         _key(
+            "barnabas.sql.enable",
+            ConfigType.BOOLEAN,
+            False,
+            "True runs SQL on the runner, as --sql does: a stored catalog, and queries as jobs.",
+        ),
+        _key(
+            "barnabas.sql.storage.topic",
+            ConfigType.STRING,
+            "_barnabas_sql_commands",
+            "The topic of SQL's catalog: one partition, compacted.",
+            validator=clean_name,
+        ),
+        _key(
+            "barnabas.sql.storage.replication.factor",
+            ConfigType.SHORT,
+            _BROKER_DEFAULT,
+            "The replication factor of the topic of SQL's catalog; -1 is the brokers' default.",
+        ),
+        _key(
+            "ksql.schema.registry.url",
+            ConfigType.STRING,
+            "",
+            "The schema registry of SQL's formats AVRO, PROTOBUF and JSON_SR.",
+        ),
+        _key(
             "plugin.path",
             ConfigType.LIST,
             [],
@@ -230,6 +255,15 @@ class StorageTopic:
     name: str
     partitions: int
     replication_factor: int
+
+
+@attrs.frozen
+class SqlSettings:
+    """SQL on the runner."""
+
+    catalog: StorageTopic
+    registry: str
+    """The address of the schema registry, or an empty text."""
 
 
 @attrs.frozen
@@ -274,6 +308,8 @@ class RunnerSettings:
     """The properties of Spark's session: `spark.*`."""
     java: JavaSettings | None = None
     """None without `plugin.path`."""
+    sql: SqlSettings | None = None
+    """None for a runner without SQL."""
 
     @classmethod
     def load(cls, file: Path | None, overrides: Mapping[str, str]) -> "RunnerSettings":
@@ -320,6 +356,7 @@ class RunnerSettings:
             acl_properties={k: properties[k] for k in _ACL_PROPERTIES if k in properties},
             spark_properties={k: v for k, v in properties.items() if k.startswith("spark.")},
             java=_java(parsed, properties),
+            sql=_sql(parsed),
         )
 
 
@@ -327,6 +364,12 @@ def _client_properties(properties: Mapping[str, str]) -> dict[str, str]:
     found = {name: value for name, value in properties.items() if name.startswith(_SECURITY)}
     found["bootstrap.servers"] = properties.get("bootstrap.servers", "127.0.0.1:9092")
     return found
+
+
+def _sql(parsed: Mapping[str, ParsedValue]) -> SqlSettings | None:
+    if parsed["barnabas.sql.enable"] is not True:
+        return None
+    return SqlSettings(_topic(parsed, "barnabas.sql", 1), str(parsed["ksql.schema.registry.url"]))
 
 
 def _java(parsed: Mapping[str, ParsedValue], properties: Mapping[str, str]) -> JavaSettings | None:

@@ -83,6 +83,11 @@ class LocalQueries:
         self.catalog = result.catalog
         return result
 
+    def state_of(self, query: str) -> str:
+        """Return RUNNING: a query that fails ends the process."""
+        del query
+        return "RUNNING"
+
     def control(self, statement: st.QueryControl) -> str:
         """Raise UnresolvedError: nothing would resume a query of a script that has ended."""
         raise UnresolvedError(

@@ -37,6 +37,10 @@ class Backend(Protocol):
         """
         ...
 
+    def state_of(self, query: str) -> str:
+        """Return the state of a query, such as RUNNING, PAUSED or FAILED."""
+        ...
+
     def control(self, statement: QueryControl) -> str:
         """Pause or resume a query, or all; return what was done. Raises UnresolvedError."""
         ...

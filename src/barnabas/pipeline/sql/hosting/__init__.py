@@ -1,0 +1,9 @@
+"""SQL on a runner: queries as jobs, and a catalog that outlives the runner.
+
+    query_connector    the connector of a query's job: its properties
+    planned_statement  the query of a configuration
+    query_job          the job, in the session that jobs share
+
+The active runner alone writes the catalog, in the transactions with which it writes the
+configurations of jobs.
+"""
