@@ -16,7 +16,7 @@ from barnabas.cli.terminal_output import print_table
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from barnabas.pipeline.sql.shell.session_values import Answer
+    from barnabas.pipeline.sql.shell.answer_values import Answer, Rows
     from barnabas.pipeline.sql.shell.sql_session import SqlSession
 
 _POLL_S = 0.2
@@ -143,21 +143,32 @@ def _run(session: SqlSession, scripts: Sequence[str], *, as_json: bool) -> None:
 
 
 def _print(answer: Answer, *, as_json: bool) -> None:
-    from barnabas.pipeline.sql.shell.session_values import Listing, Message
+    from barnabas.pipeline.sql.shell import answer_values as av
+    from barnabas.pipeline.sql.shell.answer_tables import listings
 
-    if isinstance(answer, Message):
+    if isinstance(answer, av.Message):
         click.echo(answer.text, err=as_json)
-    elif isinstance(answer, Listing):
-        print_table(answer.columns, answer.rows)
+    elif isinstance(answer, av.CommandDone):
+        click.echo(answer.message, err=as_json)
+    elif isinstance(answer, av.PrintedRecords):
+        for line in answer:
+            click.echo(line)
+    elif isinstance(answer, av.Rows):
+        _print_rows(answer, as_json=as_json)
     else:
-        if not as_json:
-            click.echo(" | ".join(answer.columns))
-        for row in answer.rows:
-            if as_json:
-                click.echo(json.dumps(dict(zip(answer.columns, row, strict=True))))
-            else:
-                click.echo(" | ".join(_text(each) for each in row))
-            sys.stdout.flush()
+        for table in listings(answer):
+            print_table(table.columns, table.rows)
+
+
+def _print_rows(answer: Rows, *, as_json: bool) -> None:
+    if not as_json:
+        click.echo(" | ".join(answer.names))
+    for row in answer:
+        if as_json:
+            click.echo(json.dumps(dict(zip(answer.names, row, strict=True))))
+        else:
+            click.echo(" | ".join(_text(each) for each in row))
+        sys.stdout.flush()
 
 
 def _text(value: Any) -> str:

@@ -7,9 +7,14 @@
     catalog_change     a statement that changes the catalog, and the queries that start and end
     created_topics     the topics that statements create
     transient_queries  SELECT: the rows of a query, as they come
-    inserted_rows      INSERT INTO .. VALUES: a row, produced to a topic
-    shown_objects      SHOW and DESCRIBE, as tables of texts
-    session_values     settings, and what a statement answers
+    inserted_rows      INSERT INTO .. VALUES, and rows as JSON, as bytes
+    produced_rows      rows that are produced to a topic
+    printed_topics     PRINT: the records of a topic
+    shown_objects      SHOW and DESCRIBE
+    command_answers    what a change of the catalog answers
+    answer_tables      answers as tables of texts
+    answer_values      what a statement answers, as values
+    session_values     settings and state of a session
 
 In this process, persistent queries run until it stops. A script is the catalog: run again, it
 continues where it was, since positions are those of the queries' groups. `sql.hosting` has the

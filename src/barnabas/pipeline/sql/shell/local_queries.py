@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import threading
 import time
 from typing import TYPE_CHECKING, Final
 
@@ -32,7 +33,7 @@ class LocalQueries:
         self.settings = settings
         self.catalog = Catalog()
         self._state = settings.state or default_root() / settings.name
-        self.app = App(
+        self._app = App(
             settings.name,
             settings.bootstrap,
             properties=settings.properties,
@@ -42,6 +43,15 @@ class LocalQueries:
             registry=settings.registry,
         )
         self._queries: dict[str, App] = {}
+        self._changing = threading.Lock()
+        self._starting = threading.Lock()
+
+    @property
+    def app(self) -> App:
+        """The app whose Spark session runs SELECT and INSERT; it starts with the first call."""
+        with self._starting:
+            self._app.spark  # noqa: B018 - it starts Spark, once
+        return self._app
 
     @property
     def has_queries(self) -> bool:
@@ -63,10 +73,14 @@ class LocalQueries:
         """Stop the queries after their running transactions, then Spark."""
         for app in self._queries.values():
             app.stop()
-        self.app.stop()
+        self._app.stop()
 
     def change(self, change: CatalogChange) -> AppliedChange:
         """Change the catalog, start and stop queries. Raises SqlError, UnresolvedError."""
+        with self._changing:
+            return self._change(change)
+
+    def _change(self, change: CatalogChange) -> AppliedChange:
         statement = change.statement
         result = change.applied_to(self.catalog)
         if isinstance(statement, st.CreateSource) and result.started is None:

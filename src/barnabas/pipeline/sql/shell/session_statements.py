@@ -2,32 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from confluent_kafka import Producer
-
+from barnabas.pipeline.delivery.driver.cluster_state import ClusterState
 from barnabas.pipeline.delivery.plan import kafka_properties
 from barnabas.pipeline.sql import statement_values as st
 from barnabas.pipeline.sql.analysis.applied_statements import Definition
 from barnabas.pipeline.sql.analysis.query_analysis import plan_of
 from barnabas.pipeline.sql.catalog.source_definitions import Defaults
 from barnabas.pipeline.sql.scripts import parse_statement, statement_texts
+from barnabas.pipeline.sql.shell.answer_values import (
+    Answer,
+    CommandDone,
+    ListedTopic,
+    Message,
+    PrintedRecords,
+    Rows,
+)
 from barnabas.pipeline.sql.shell.catalog_change import CatalogChange
-from barnabas.pipeline.sql.shell.inserted_rows import InsertedRow
-from barnabas.pipeline.sql.shell.session_values import Answer, Message, RowStream
+from barnabas.pipeline.sql.shell.command_answers import controlled, done
+from barnabas.pipeline.sql.shell.inserted_rows import EncodedRow, InsertedRow, JsonRows
+from barnabas.pipeline.sql.shell.printed_topics import TopicLines
+from barnabas.pipeline.sql.shell.produced_rows import produced
+from barnabas.pipeline.sql.shell.session_values import SessionState
 from barnabas.pipeline.sql.shell.shown_objects import described, shown
-from barnabas.pipeline.sql.shell.transient_queries import rows_of
+from barnabas.pipeline.sql.shell.transient_queries import TransientRows, columns_of
 from barnabas.pipeline.sql.sql_failures import SqlError, UnresolvedError
 
 if TYPE_CHECKING:
-    from barnabas.pipeline.sql.analysis.applied_statements import StartedQuery
     from barnabas.pipeline.sql.catalog.catalog_changes import Catalog
     from barnabas.pipeline.sql.scripts import StatementText
     from barnabas.pipeline.sql.shell.session_backend import Backend
 
 _RESET: Final = "auto.offset.reset"
-_FLUSH_S: Final = 30.0
 
 
 class SessionStatements:
@@ -50,64 +59,77 @@ class SessionStatements:
         Raises SqlError at the first that is wrong; those before it have run.
         """
         for source in statement_texts(script):
-            statement = parse_statement(source, self.variables)
-            try:
-                yield from self._answers(statement, source)
-            except UnresolvedError as error:
-                raise SqlError(str(error), source.line, source.column) from None
-            except SqlError as error:
-                raise _in_script(error, source) from None
+            yield self.answer(source)
 
-    def _answers(self, statement: st.Statement, source: StatementText) -> Iterator[Answer]:
+    def answer(self, source: StatementText) -> Answer:
+        """Run one statement. Raises SqlError, and what Spark and Kafka raise."""
+        statement = parse_statement(source, self.variables)
+        try:
+            return self._answer(statement, source)
+        except UnresolvedError as error:
+            raise SqlError(str(error), source.line, source.column) from None
+        except SqlError as error:
+            raise _in_script(error, source) from None
+
+    def _answer(self, statement: st.Statement, source: StatementText) -> Answer:
         if isinstance(statement, Definition):
-            yield self._define(statement, source)
-        elif isinstance(statement, st.InsertValues):
-            yield self._insert(statement)
-        elif isinstance(statement, st.Select):
-            yield self._select(statement)
-        elif isinstance(statement, st.Show):
-            yield shown(statement, self.catalog, self.variables)
-        elif isinstance(statement, st.Describe):
-            yield described(statement, self.catalog)
-        elif isinstance(statement, st.DefineVariable):
-            yield self._variable(statement)
-        elif isinstance(statement, st.SetProperty):
-            yield self._property(statement)
-        else:
-            raise UnresolvedError(f"{source.text.split()[0].upper()} does not run yet")
+            return self._define(statement, source)
+        if isinstance(statement, st.InsertValues):
+            return self._insert(statement)
+        if isinstance(statement, st.Select):
+            return self._select(statement)
+        if isinstance(statement, st.Show):
+            state = SessionState(self.variables, self.properties)
+            return shown(statement, self.catalog, state, self._backend.settings, self._topics)
+        if isinstance(statement, st.Describe):
+            return described(statement, self.catalog, self._topics)
+        if isinstance(statement, st.DefineVariable):
+            return self._variable(statement)
+        if isinstance(statement, st.SetProperty):
+            return self._property(statement)
+        if isinstance(statement, st.PrintTopic):
+            return PrintedRecords(statement.topic, TopicLines(statement, self._librdkafka()))
+        raise UnresolvedError(f"{source.text.split()[0].upper()} does not run yet")
 
-    def _define(self, statement: Definition, source: StatementText) -> Message:
+    def _define(self, statement: Definition, source: StatementText) -> CommandDone:
         if isinstance(statement, st.QueryControl) and statement.action != "TERMINATE":
-            return Message(self._backend.control(statement))
+            return controlled(statement, self._backend.control(statement))
         change = CatalogChange(statement, source.text, self._defaults(), self._start_position())
-        return Message(_done(statement, self._backend.change(change).started))
+        return done(statement, self._backend.change(change).started)
+
+    def insert_rows(self, target: str, rows: Sequence[Mapping[str, Any]]) -> list[str | None]:
+        """Write rows, given as objects of JSON, to a source in their order.
+
+        Return for each why it was not written, None when it was. Raises UnresolvedError.
+        """
+        inserted = JsonRows(target, self.catalog)
+        registry = self._backend.settings.registry
+        encoded = inserted.encoded(rows, self._backend.app.spark, registry)
+        good = [each for each in encoded if isinstance(each, EncodedRow)]
+        results = iter(produced(inserted.source.topic, good, self._librdkafka()))
+        return [each if isinstance(each, str) else next(results) for each in encoded]
+
+    def cluster_id(self) -> str:
+        """Return the id of the Kafka cluster. Raises KafkaException when no broker answers."""
+        return ClusterState(self._librdkafka()).cluster_id()
 
     def _insert(self, statement: st.InsertValues) -> Message:
         row = InsertedRow(statement, self.catalog)
-        settings = self._backend.settings
-        key, value, time_ms = row.encoded(self._backend.app.spark, settings.registry)
-        producer: Any = Producer({**self._librdkafka(), "partitioner": "murmur2_random"})
-        failures: list[str] = []
-
-        def delivered(error: object, _: object) -> None:
-            if error is not None:
-                failures.append(str(error))
-
-        producer.produce(
-            row.source.topic,
-            value,
-            key,
-            timestamp=time_ms or 0,
-            on_delivery=delivered,
-        )
-        if producer.flush(_FLUSH_S) or failures:
-            reason = failures[0] if failures else "the cluster did not answer"
-            raise UnresolvedError(f"The row was not written to {row.source.topic}: {reason}")
+        encoded = row.encoded(self._backend.app.spark, self._backend.settings.registry)
+        (failure,) = produced(row.source.topic, [encoded], self._librdkafka())
+        if failure is not None:
+            raise UnresolvedError(f"The row was not written to {row.source.topic}: {failure}")
         return Message(f"inserted a row into {row.source.name}")
 
-    def _select(self, statement: st.Select) -> RowStream:
+    def _select(self, statement: st.Select) -> Rows:
         plan = plan_of(statement, self.catalog, is_persistent=False)
-        return RowStream(plan.columns, rows_of(self._backend.app, plan, self._start_position()))
+        rows = TransientRows(self._backend.app, plan, self._start_position())
+        is_push = plan.emit is not None
+        return Rows(str(uuid.uuid4()), columns_of(plan), is_push, plan.limit, rows)
+
+    def _topics(self) -> list[ListedTopic]:
+        cluster = ClusterState(self._librdkafka())
+        return [ListedTopic(name, each) for name, each in cluster.replicas().items()]
 
     def _variable(self, statement: st.DefineVariable) -> Message:
         if statement.value is None:
@@ -140,22 +162,6 @@ class SessionStatements:
         settings = self._backend.settings
         given = {**settings.properties, "bootstrap.servers": settings.bootstrap}
         return dict(kafka_properties.for_librdkafka(given))
-
-
-def _done(statement: Definition, started: StartedQuery | None) -> str:
-    if started is not None:
-        return f"started query {started.name}, which writes the topic {started.query.sink.topic}"
-    if isinstance(statement, st.CreateSource):
-        return f"created {statement.kind.lower()} {statement.name}"
-    if isinstance(statement, st.DropSource):
-        return f"dropped {statement.kind.lower()} {statement.name}"
-    if isinstance(statement, st.AddColumns):
-        return f"added columns to {statement.name}"
-    if isinstance(statement, st.CreateType):
-        return f"created type {statement.name}"
-    if isinstance(statement, st.DropType):
-        return f"dropped type {statement.name}"
-    return "terminated"
 
 
 def _in_script(error: SqlError, source: StatementText) -> SqlError:
