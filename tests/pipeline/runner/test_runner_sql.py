@@ -14,7 +14,7 @@ from confluent_kafka.admin import AdminClient
 pytest.importorskip("sqlglot")
 
 from barnabas.pipeline.sql.hosting.hosted_sql import HostedSql, NotActiveRunnerError
-from barnabas.pipeline.sql.shell.session_values import Message
+from barnabas.pipeline.sql.shell.answer_values import CommandDone
 from barnabas.pipeline.sql.sql_failures import SqlError
 from barnabas.testing import Node
 from tests.pipeline.runner.live_runner import LiveRunner, eventually, live_runner
@@ -40,7 +40,10 @@ class Hosted:
 
     def execute(self, script: str) -> list[str]:
         session = self.sql.session()
-        return [each.text for each in session.execute(script) if isinstance(each, Message)]
+        return [
+            each.message if isinstance(each, CommandDone) else ""
+            for each in session.execute(script)
+        ]
 
     def jobs(self, query: str = "?hidden=true") -> list[str]:
         status, names = self.runner.ask("GET", f"/connectors{query}")

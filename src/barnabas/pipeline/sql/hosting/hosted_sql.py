@@ -136,9 +136,11 @@ class HostedSql:
         failed = next((each for each in states if each == "FAILED"), None)
         return failed or states[0] or "UNASSIGNED"
 
-    @property
-    def app(self) -> HostedApp:
-        """Return a new app for one SELECT or INSERT; Spark starts when nothing has needed it."""
+    def new_app(self) -> HostedApp:
+        """Return a new app; Spark starts when nothing has needed it.
+
+        Raises UnresolvedError when it cannot start, NotActiveRunnerError.
+        """
         settings = self._runner.settings
         state = HostedState(Path(settings.view_directory), str)
         given = QuerySettings(
@@ -284,6 +286,7 @@ class _SessionBackend:
         self.settings = host.settings
         self.control = host.control
         self.state_of = host.state_of
+        self.new_app = host.new_app
         self._host = host
         self._session = session
 
@@ -294,8 +297,8 @@ class _SessionBackend:
 
     @property
     def app(self) -> HostedApp:
-        """Return a new app."""
-        return self._host.app
+        """Return a new app: one would keep what each SELECT has described."""
+        return self._host.new_app()
 
     def change(self, change: CatalogChange) -> AppliedChange:
         """Change the catalog. Raises SqlError, UnresolvedError."""

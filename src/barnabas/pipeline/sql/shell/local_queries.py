@@ -97,6 +97,11 @@ class LocalQueries:
         self.catalog = result.catalog
         return result
 
+    def new_app(self) -> App:
+        """Return an app in the same session."""
+        name, state = f"{self.settings.name}-explain", self._state / "explain"
+        return App.attach(self.app.spark, name, state=state, registry=self.settings.registry)
+
     def state_of(self, query: str) -> str:
         """Return RUNNING: a query that fails ends the process."""
         del query

@@ -30,6 +30,10 @@ class Backend(Protocol):
         """Return an app whose Spark session runs SELECT and INSERT."""
         ...
 
+    def new_app(self) -> App:
+        """Return an app of which nothing is known but its session, to describe a query."""
+        ...
+
     def change(self, change: CatalogChange) -> AppliedChange:
         """Change the catalog and what runs; return once it is stored.
 
