@@ -77,7 +77,7 @@ def running(query: PersistentQuery, catalog: Catalog, state_of: StateOf) -> av.R
     """Return a persistent query as a value to show."""
     sink = catalog.sources.get(query.sink)
     topic = None if sink is None else sink.topic
-    state = _STATES.get(state_of(query.name), _RUNNING)
+    state: _State = _STATES.get(state_of(query.name), _RUNNING)
     return av.RunningQuery(query.name, query.text, query.sink, topic, query.reads, state)
 
 
