@@ -222,6 +222,8 @@ class Runner:
         try:
             await self._run()
         finally:
+            if self._sql is not None:
+                self._sql.host.views.close()
             _package_logger.removeHandler(self._logs)
 
     async def _run(self) -> None:

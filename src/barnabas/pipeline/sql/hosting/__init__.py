@@ -3,6 +3,10 @@
     query_connector    the connector of a query's job: its properties
     planned_statement  the query of a configuration
     query_job          the job, in the session that jobs share
+    query_configs      the configuration and the name of a job
+    catalog_topic      the topic of the stored catalog
+    table_views        views of tables, for SELECT of a key
+    hosted_sql         sessions, and what their statements change
 
 The active runner alone writes the catalog, in the transactions with which it writes the
 configurations of jobs.

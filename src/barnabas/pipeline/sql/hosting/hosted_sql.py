@@ -25,6 +25,7 @@ from barnabas.pipeline.jobs.core.store_records import ConfigRecord, ConnectorRec
 from barnabas.pipeline.sql import statement_values as st
 from barnabas.pipeline.sql.hosting.query_configs import job_name, query_config
 from barnabas.pipeline.sql.hosting.query_job import own_session
+from barnabas.pipeline.sql.hosting.table_views import TableViews
 from barnabas.pipeline.sql.shell.created_topics import create_declared, create_sink
 from barnabas.pipeline.sql.shell.session_statements import SessionStatements
 from barnabas.pipeline.sql.shell.session_values import SessionSettings
@@ -98,6 +99,7 @@ class HostedSql:
         )
         self._runner = runner
         self._topic = topic
+        self.views = TableViews(given, Path(runner.settings.view_directory) / "sql")
         self._lock = threading.Lock()
         self.token: trio.lowlevel.TrioToken | None = None
         """The runner's loop, once it reads the catalog."""
@@ -286,6 +288,7 @@ class _SessionBackend:
         self.settings = host.settings
         self.control = host.control
         self.state_of = host.state_of
+        self.looked_up = host.views.rows
         self.new_app = host.new_app
         self._host = host
         self._session = session

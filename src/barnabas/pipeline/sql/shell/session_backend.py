@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from barnabas.pipeline.sql.catalog.catalog_changes import Catalog
     from barnabas.pipeline.sql.shell.catalog_change import AppliedChange, CatalogChange
+    from barnabas.pipeline.sql.shell.key_lookups import KeyLookup
     from barnabas.pipeline.sql.shell.session_values import SessionSettings
     from barnabas.pipeline.sql.statement_values import QueryControl
     from barnabas.pipeline.streams.stream_app import App
@@ -38,6 +39,13 @@ class Backend(Protocol):
         """Change the catalog and what runs; return once it is stored.
 
         Raises SqlError, UnresolvedError.
+        """
+        ...
+
+    def looked_up(self, lookup: KeyLookup) -> tuple[list[list[Any]], int] | None:
+        """Return the rows of a key, and how recent they are; None: Spark reads the topic.
+
+        Raises UnresolvedError.
         """
         ...
 

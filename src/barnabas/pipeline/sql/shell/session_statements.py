@@ -16,6 +16,7 @@ from barnabas.pipeline.sql.scripts import parse_statement, statement_texts
 from barnabas.pipeline.sql.shell.answer_values import (
     Answer,
     CommandDone,
+    KnownRows,
     ListedTopic,
     Message,
     PrintedRecords,
@@ -27,6 +28,7 @@ from barnabas.pipeline.sql.shell.catalog_change import CatalogChange
 from barnabas.pipeline.sql.shell.command_answers import controlled, done
 from barnabas.pipeline.sql.shell.explained_query import explained
 from barnabas.pipeline.sql.shell.inserted_rows import EncodedRow, InsertedRow, JsonRows
+from barnabas.pipeline.sql.shell.key_lookups import lookup_of
 from barnabas.pipeline.sql.shell.printed_topics import TopicLines
 from barnabas.pipeline.sql.shell.produced_rows import produced
 from barnabas.pipeline.sql.shell.session_values import SessionState
@@ -128,7 +130,17 @@ class SessionStatements:
         return Message(f"inserted a row into {row.source.name}")
 
     def _select(self, statement: st.Select) -> Rows:
-        plan = plan_of(statement, self.catalog, is_persistent=False)
+        catalog = self.catalog
+        plan = plan_of(statement, catalog, is_persistent=False)
+        lookup = lookup_of(statement, plan, catalog)
+        found = None if lookup is None else self._backend.looked_up(lookup)
+        if found is not None:
+            rows, at_ms = found
+            known = KnownRows(rows if plan.limit is None else rows[: plan.limit])
+            name = str(uuid.uuid4())
+            return Rows(
+                name, columns_of(plan), is_push=False, limit=None, source=known, at_ms=at_ms
+            )
         rows = TransientRows(self._backend.app, plan, self._start_position())
         is_push = plan.emit is not None
         return Rows(str(uuid.uuid4()), columns_of(plan), is_push, plan.limit, rows)
