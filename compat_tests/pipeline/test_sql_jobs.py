@@ -151,6 +151,7 @@ def test_killed_runner_continues_its_queries_exactly_once(
     wait_rows(bootstrap, slow, total // 2, runner)
     written = Counter(json.loads(each.value())["N"] for each in read_committed(bootstrap, slow))
     assert written == Counter(number for number in range(total) if number % 2)
+    assert runner.execute("SELECT n, url FROM counts WHERE url = '/1';") == [[total // 3, "/1"]]
     (plan,) = runner.execute("EXPLAIN CTAS_COUNTS_1;")
     assert plan.startswith("Delivery: exactly once, in micro-batches")
     assert "in Spark's state by key" in plan

@@ -1,4 +1,4 @@
-"""SELECT of a table's key: the look-ups, the rows that they give, and what runs on Spark instead."""
+"""SELECT of a table's key: the look-ups, their rows, and the SELECTs that run on Spark instead."""
 
 import json
 import struct

@@ -1,6 +1,7 @@
 """SQL on a runner: queries as jobs, and a catalog that outlives the runner.
 
     query_connector    the connector of a query's job: its properties
+    query_properties   the names of these
     planned_statement  the query of a configuration
     query_job          the job, in the session that jobs share
     query_configs      the configuration and the name of a job

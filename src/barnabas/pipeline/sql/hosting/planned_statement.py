@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import json
+from typing import TYPE_CHECKING, Any
 
 from barnabas.pipeline.definitions.config_types import ConfigValueError
 from barnabas.pipeline.sql.analysis.plan_values import WrittenQuery
 from barnabas.pipeline.sql.analysis.query_analysis import plan_of
 from barnabas.pipeline.sql.catalog.catalog_changes import Catalog
-from barnabas.pipeline.sql.hosting.query_connector import (
-    DEFINITIONS,
-    STATEMENT,
-    loaded_definitions,
-)
+from barnabas.pipeline.sql.hosting.query_properties import DEFINITIONS, STATEMENT
 from barnabas.pipeline.sql.scripts import StatementText, parse_statement
 from barnabas.pipeline.sql.sql_failures import SqlError, UnresolvedError
 from barnabas.pipeline.sql.statement_values import CreateSource, InsertSelect, Select
@@ -29,7 +26,7 @@ def planned_statement(props: Mapping[str, str]) -> WrittenQuery:
     """
     text = props.get(STATEMENT, "")
     try:
-        known = read_definitions(loaded_definitions(props.get(DEFINITIONS, "")))
+        known = read_definitions(_loaded(props.get(DEFINITIONS, "")))
     except UnreadableObjectError as error:
         raise ConfigValueError.of(DEFINITIONS, props.get(DEFINITIONS), str(error)) from None
     catalog = Catalog(known.sources, known.types)
@@ -49,3 +46,10 @@ def _parts(text: str) -> tuple[str, Select, bool]:
     if isinstance(statement, CreateSource) and statement.query is not None:
         return statement.name, statement.query, False
     raise SqlError("A query is CREATE .. AS SELECT, or INSERT INTO .. SELECT", 1, 1)
+
+
+def _loaded(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise ConfigValueError.of(DEFINITIONS, text, f"Not JSON: {error}") from None

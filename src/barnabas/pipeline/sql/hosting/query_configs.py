@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from barnabas.pipeline.jobs.job_config import QUERY_CLASS, TARGET_TOPIC
-from barnabas.pipeline.sql.hosting.query_connector import (
+from barnabas.pipeline.sql.hosting.query_properties import (
     DEFINITIONS,
     REGISTRY,
     START,

@@ -4,7 +4,6 @@ A configuration has all that the query needs: the text, and the sources and type
 it started. So a later change of the catalog changes no query that runs.
 """
 
-import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Final
@@ -21,12 +20,13 @@ from barnabas.pipeline.definitions.config_def import (
 from barnabas.pipeline.definitions.config_types import ConfigType, ConfigValueError
 from barnabas.pipeline.definitions.config_validators import OneOf, non_empty
 from barnabas.pipeline.delivery.plan.job_plan import JobPlan, RunningJob
-
-STATEMENT: Final = "sql.statement"
-DEFINITIONS: Final = "sql.definitions"
-START: Final = "sql.start"
-REGISTRY: Final = "sql.registry"
-TOPICS: Final = "topics"
+from barnabas.pipeline.sql.hosting.query_properties import (
+    DEFINITIONS,
+    REGISTRY,
+    START,
+    STATEMENT,
+    TOPICS,
+)
 
 _NO_BATCHES: Final = "it reads at most 100,000 records of a topic in a batch"
 _GROUP: Final = "SQL"
@@ -123,11 +123,3 @@ class QueryConnector:
         from barnabas.pipeline.sql.hosting.query_job import start
 
         return start(session, plan, work, checkpoint_of)
-
-
-def loaded_definitions(text: str) -> Any:
-    """Return the JSON of definitions. Raises ConfigValueError."""
-    try:
-        return json.loads(text)
-    except ValueError as error:
-        raise ConfigValueError.of(DEFINITIONS, text, f"Not JSON: {error}") from None

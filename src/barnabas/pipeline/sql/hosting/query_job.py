@@ -11,7 +11,7 @@ from barnabas.config import ConfigError
 from barnabas.pipeline.delivery.plan.job_plan import JobFailure, JobPlan, JobProgress
 from barnabas.pipeline.delivery.plan.task_failures import JobStartError, refused
 from barnabas.pipeline.sql.hosting.planned_statement import planned_statement
-from barnabas.pipeline.sql.hosting.query_connector import REGISTRY, START
+from barnabas.pipeline.sql.hosting.query_properties import REGISTRY, START
 from barnabas.pipeline.sql.planning.query_writing import written
 from barnabas.pipeline.sql.sql_failures import SqlError, UnresolvedError
 from barnabas.pipeline.streams.app_queries import QuerySettings
