@@ -188,7 +188,8 @@ DEFINITION: Final = ConfigDef(
             "checkpoint.dir",
             ConfigType.STRING,
             None,
-            "Where jobs with state keep it; all hosts of a cluster must share it.",
+            "Where jobs with state keep it; all hosts of a cluster must share it. By default a "
+            "temporary directory, and with SQL barnabas/pipelines in the user's state directory.",
         ),
         _key(
             "lake.formats",
@@ -347,7 +348,7 @@ class RunnerSettings:
             providers=_limits(parsed),
             tracks_topics=parsed["topic.tracking.enable"] is True,
             allows_topics_reset=parsed["topic.tracking.allow.reset"] is True,
-            checkpoint_directory=_optional(parsed["checkpoint.dir"]),
+            checkpoint_directory=_checkpoint_directory(parsed, defaults.group_id),
             lake_formats=_names(parsed["lake.formats"]),
             view_directory=_view_directory(_optional(parsed["view.dir"]), defaults.group_id),
             http_properties={k: properties[k] for k in _HTTP if properties.get(k)},
@@ -435,6 +436,15 @@ def _limits(parsed: Mapping[str, ParsedValue]) -> ProviderLimits:
         [Path(each) for each in paths] if isinstance(paths, list) else [],
         variables if isinstance(variables, list) else [],
     )
+
+
+def _checkpoint_directory(parsed: Mapping[str, ParsedValue], group_id: str) -> str | None:
+    """Return where jobs keep state: with SQL, by default, a directory that outlives the runner."""
+    given = _optional(parsed["checkpoint.dir"])
+    if given is not None or parsed["barnabas.sql.enable"] is not True:
+        return given
+    state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    return str(Path(state) / "barnabas" / "pipelines" / quote(group_id, safe=""))
 
 
 def _view_directory(given: str | None, group_id: str) -> Path:
