@@ -5,6 +5,8 @@
     session_backend    how statements become real, as the sessions see it
     local_queries      in this process: a catalog in memory, queries as apps of streams
     catalog_change     a statement that changes the catalog, and the queries that start and end
+    key_lookups        SELECT of a table's key, as a look-up in a view
+    explained_query    EXPLAIN
     created_topics     the topics that statements create
     transient_queries  SELECT: the rows of a query, as they come
     inserted_rows      INSERT INTO .. VALUES, and rows as JSON, as bytes

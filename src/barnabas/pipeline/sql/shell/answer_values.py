@@ -193,6 +193,8 @@ class Rows:
     is_push: bool
     limit: int | None
     source: RowSource
+    at_ms: int | None = None
+    """Of rows of a view: a recent time at which it had all that its topic had."""
 
     @property
     def names(self) -> tuple[str, ...]:

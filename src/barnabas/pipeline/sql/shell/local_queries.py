@@ -20,6 +20,7 @@ from barnabas.pipeline.streams.stream_app import App
 if TYPE_CHECKING:
     from barnabas.pipeline.sql.analysis.applied_statements import StartedQuery
     from barnabas.pipeline.sql.shell.catalog_change import AppliedChange, CatalogChange
+    from barnabas.pipeline.sql.shell.key_lookups import KeyLookup
     from barnabas.pipeline.sql.shell.session_values import SessionSettings
 
 _NOT_IN_NAMES: Final = re.compile(r"[^A-Za-z0-9._-]")
@@ -96,6 +97,20 @@ class LocalQueries:
             self._delete_topic(statement)
         self.catalog = result.catalog
         return result
+
+    def new_app(self) -> App:
+        """Return an app in the same session."""
+        name, state = f"{self.settings.name}-explain", self._state / "explain"
+        return App.attach(self.app.spark, name, state=state, registry=self.settings.registry)
+
+    def looked_up(self, lookup: KeyLookup) -> None:
+        """Return None: a process of one script keeps no views."""
+        del lookup
+
+    def state_of(self, query: str) -> str:
+        """Return RUNNING: a query that fails ends the process."""
+        del query
+        return "RUNNING"
 
     def control(self, statement: st.QueryControl) -> str:
         """Raise UnresolvedError: nothing would resume a query of a script that has ended."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from barnabas.pipeline.sql.catalog.catalog_changes import Catalog
     from barnabas.pipeline.sql.shell.catalog_change import AppliedChange, CatalogChange
+    from barnabas.pipeline.sql.shell.key_lookups import KeyLookup
     from barnabas.pipeline.sql.shell.session_values import SessionSettings
     from barnabas.pipeline.sql.statement_values import QueryControl
     from barnabas.pipeline.streams.stream_app import App
@@ -30,11 +31,26 @@ class Backend(Protocol):
         """Return an app whose Spark session runs SELECT and INSERT."""
         ...
 
+    def new_app(self) -> App:
+        """Return an app of which nothing is known but its session, to describe a query."""
+        ...
+
     def change(self, change: CatalogChange) -> AppliedChange:
         """Change the catalog and what runs; return once it is stored.
 
         Raises SqlError, UnresolvedError.
         """
+        ...
+
+    def looked_up(self, lookup: KeyLookup) -> tuple[list[list[Any]], int] | None:
+        """Return the rows of a key, and how recent they are; None: Spark reads the topic.
+
+        Raises UnresolvedError.
+        """
+        ...
+
+    def state_of(self, query: str) -> str:
+        """Return the state of a query, such as RUNNING, PAUSED or FAILED."""
         ...
 
     def control(self, statement: QueryControl) -> str:

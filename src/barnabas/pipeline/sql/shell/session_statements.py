@@ -16,18 +16,23 @@ from barnabas.pipeline.sql.scripts import parse_statement, statement_texts
 from barnabas.pipeline.sql.shell.answer_values import (
     Answer,
     CommandDone,
+    KnownRows,
     ListedTopic,
     Message,
     PrintedRecords,
+    QueryDetails,
     Rows,
+    RunningQuery,
 )
 from barnabas.pipeline.sql.shell.catalog_change import CatalogChange
 from barnabas.pipeline.sql.shell.command_answers import controlled, done
+from barnabas.pipeline.sql.shell.explained_query import explained
 from barnabas.pipeline.sql.shell.inserted_rows import EncodedRow, InsertedRow, JsonRows
+from barnabas.pipeline.sql.shell.key_lookups import lookup_of
 from barnabas.pipeline.sql.shell.printed_topics import TopicLines
 from barnabas.pipeline.sql.shell.produced_rows import produced
 from barnabas.pipeline.sql.shell.session_values import SessionState
-from barnabas.pipeline.sql.shell.shown_objects import described, shown
+from barnabas.pipeline.sql.shell.shown_objects import described, running, shown
 from barnabas.pipeline.sql.shell.transient_queries import TransientRows, columns_of
 from barnabas.pipeline.sql.sql_failures import SqlError, UnresolvedError
 
@@ -78,11 +83,14 @@ class SessionStatements:
             return self._insert(statement)
         if isinstance(statement, st.Select):
             return self._select(statement)
+        if isinstance(statement, st.Explain):
+            return self._explain(statement)
         if isinstance(statement, st.Show):
             state = SessionState(self.variables, self.properties)
-            return shown(statement, self.catalog, state, self._backend.settings, self._topics)
+            settings, states = self._backend.settings, self._backend.state_of
+            return shown(statement, self.catalog, state, settings, self._topics, states)
         if isinstance(statement, st.Describe):
-            return described(statement, self.catalog, self._topics)
+            return described(statement, self.catalog, self._topics, self._backend.state_of)
         if isinstance(statement, st.DefineVariable):
             return self._variable(statement)
         if isinstance(statement, st.SetProperty):
@@ -122,10 +130,30 @@ class SessionStatements:
         return Message(f"inserted a row into {row.source.name}")
 
     def _select(self, statement: st.Select) -> Rows:
-        plan = plan_of(statement, self.catalog, is_persistent=False)
+        catalog = self.catalog
+        plan = plan_of(statement, catalog, is_persistent=False)
+        lookup = lookup_of(statement, plan, catalog)
+        found = None if lookup is None else self._backend.looked_up(lookup)
+        if found is not None:
+            rows, at_ms = found
+            known = KnownRows(rows if plan.limit is None else rows[: plan.limit])
+            name = str(uuid.uuid4())
+            return Rows(
+                name, columns_of(plan), is_push=False, limit=None, source=known, at_ms=at_ms
+            )
         rows = TransientRows(self._backend.app, plan, self._start_position())
         is_push = plan.emit is not None
         return Rows(str(uuid.uuid4()), columns_of(plan), is_push, plan.limit, rows)
+
+    def _explain(self, statement: st.Explain) -> QueryDetails:
+        catalog, state_of = self.catalog, self._backend.state_of
+
+        def query(name: str) -> RunningQuery:
+            found = next(each for each in catalog.queries if each.name == name)
+            return running(found, catalog, state_of)
+
+        app = self._backend.new_app()
+        return explained(statement, catalog, self._defaults(), app, query)
 
     def _topics(self) -> list[ListedTopic]:
         cluster = ClusterState(self._librdkafka())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from barnabas.pipeline.sql.functions.function_table import FUNCTIONS
 from barnabas.pipeline.sql.shell import answer_values as av
@@ -26,12 +26,25 @@ _DEFAULTS: Final = {
 """The properties that SET changes, with their defaults."""
 
 
+StateOf: TypeAlias = "Callable[[str], str]"
+"""Returns the state of a query's job."""
+_State: TypeAlias = Literal["RUNNING", "PAUSED", "ERROR"]
+_RUNNING: Final[_State] = "RUNNING"
+_STATES: Final[Mapping[str, _State]] = {
+    "PAUSED": "PAUSED",
+    "STOPPED": "PAUSED",
+    "FAILED": "ERROR",
+}
+"""States of jobs as ksqlDB names them; others are RUNNING."""
+
+
 def shown(
     statement: Show,
     catalog: Catalog,
     session: SessionState,
     settings: SessionSettings,
     topics: Callable[[], Sequence[av.ListedTopic]],
+    state_of: StateOf,
 ) -> av.Answer:
     """Return the objects that SHOW lists. Raises UnresolvedError for a kind that is missing."""
     subject = statement.subject
@@ -40,7 +53,7 @@ def shown(
     if subject == "TABLES":
         return _sources(catalog, "TABLE")
     if subject == "QUERIES":
-        return av.QueryList(tuple(running(each, catalog) for each in catalog.queries))
+        return av.QueryList(tuple(running(each, catalog, state_of) for each in catalog.queries))
     if subject == "TOPICS":
         shows = [each for each in topics() if statement.all or not each.name.startswith("_")]
         return av.TopicList(tuple(shows))
@@ -60,11 +73,12 @@ def _sources(catalog: Catalog, kind: SourceKind) -> av.SourceList:
     return av.SourceList(kind, tuple(sorted(found, key=lambda each: each.name)))
 
 
-def running(query: PersistentQuery, catalog: Catalog) -> av.RunningQuery:
+def running(query: PersistentQuery, catalog: Catalog, state_of: StateOf) -> av.RunningQuery:
     """Return a persistent query as a value to show."""
     sink = catalog.sources.get(query.sink)
     topic = None if sink is None else sink.topic
-    return av.RunningQuery(query.name, query.text, query.sink, topic, query.reads)
+    state: _State = _STATES.get(state_of(query.name), _RUNNING)
+    return av.RunningQuery(query.name, query.text, query.sink, topic, query.reads, state)
 
 
 def _properties(session: SessionState, settings: SessionSettings) -> tuple[av.SqlProperty, ...]:
@@ -80,7 +94,10 @@ def _properties(session: SessionState, settings: SessionSettings) -> tuple[av.Sq
 
 
 def described(
-    statement: Describe, catalog: Catalog, topics: Callable[[], Sequence[av.ListedTopic]]
+    statement: Describe,
+    catalog: Catalog,
+    topics: Callable[[], Sequence[av.ListedTopic]],
+    state_of: StateOf,
 ) -> av.Answer:
     """Return what a source or a function is. Raises UnresolvedError."""
     known = {each.name: each for each in topics()} if statement.extended else {}
@@ -88,11 +105,14 @@ def described(
         return av.FunctionDetails(_function(statement.name or ""))
     if statement.subject == "SOURCE":
         source = catalog.source(statement.name or "")
-        return _details(source, catalog, known, is_extended=statement.extended)
+        return _details(source, catalog, known, state_of, is_extended=statement.extended)
     kind = statement.subject.removesuffix("S")
     found = [each for each in catalog.sources.values() if each.kind == kind]
     return av.SourceDetailsList(
-        tuple(_details(each, catalog, known, is_extended=statement.extended) for each in found)
+        tuple(
+            _details(each, catalog, known, state_of, is_extended=statement.extended)
+            for each in found
+        )
     )
 
 
@@ -106,16 +126,18 @@ def _details(
     source: Source,
     catalog: Catalog,
     topics: Mapping[str, av.ListedTopic],
+    state_of: StateOf,
     *,
     is_extended: bool,
 ) -> av.SourceDetails:
     writers = [each for each in catalog.queries if each.sink == source.name]
+    readers = [each for each in catalog.queries if source.name in each.reads]
     made = [each.text for each in writers if each.name.startswith("C")]
     return av.SourceDetails(
         source,
         made[0] if made else "",
-        tuple(running(each, catalog) for each in catalog.queries if source.name in each.reads),
-        tuple(running(each, catalog) for each in writers),
+        tuple(running(each, catalog, state_of) for each in readers),
+        tuple(running(each, catalog, state_of) for each in writers),
         topics.get(source.topic),
         is_extended,
     )
