@@ -74,6 +74,13 @@ _OPTIONS = (
         help="Run SQL: a stored catalog, and the queries of its statements as jobs.",
     ),
     click.option(
+        "--sql-listen",
+        metavar="HOST:PORT",
+        default="127.0.0.1:8088",
+        show_default=True,
+        help="With --sql, where clients of ksqlDB's REST API connect; port 0 takes a free one.",
+    ),
+    click.option(
         "--advertised-url", metavar="URL", help="Where other runners' clients reach this one."
     ),
 )
@@ -90,6 +97,7 @@ class Given:
     spark_pairs: tuple[str, ...]
     plugin_directories: tuple[str, ...]
     has_sql: bool
+    sql_listen: str
     advertised_url: str | None
 
 
@@ -104,6 +112,7 @@ def runner_options(command: Callable[..., int]) -> Callable[..., int]:
         spark_pairs: tuple[str, ...],
         plugin_directories: tuple[str, ...],
         has_sql: bool,
+        sql_listen: str,
         advertised_url: str | None,
         **others: object,
     ) -> int:
@@ -115,6 +124,7 @@ def runner_options(command: Callable[..., int]) -> Callable[..., int]:
             spark_pairs,
             plugin_directories,
             has_sql,
+            sql_listen,
             advertised_url,
         )
         return command(given=given, **others)

@@ -81,7 +81,7 @@ def live_runner(
     *,
     http: HttpOptions | None = None,
     more: Mapping[str, str] | None = None,
-    serve_sql: Callable[[Any], Awaitable[None]] | None = None,
+    serve_sql: Callable[[Any, Any], Awaitable[None]] | None = None,
     **properties: str,
 ) -> Iterator[LiveRunner]:
     """Run a runner; it ends with the block. `_` in names of properties replaces the dot.

@@ -13,6 +13,7 @@ from confluent_kafka.admin import AdminClient
 
 pytest.importorskip("sqlglot")
 
+from barnabas.pipeline.rest.job_rights import RestAccess
 from barnabas.pipeline.sql.hosting.hosted_sql import HostedSql, NotActiveRunnerError
 from barnabas.pipeline.sql.shell.answer_values import CommandDone
 from barnabas.pipeline.sql.sql_failures import SqlError
@@ -56,7 +57,7 @@ def hosted(node: Node, name: str, *, is_active: bool = True) -> Iterator[Hosted]
     found: list[HostedSql] = []
     ready = threading.Event()
 
-    async def serve(sql: HostedSql) -> None:
+    async def serve(sql: HostedSql, _: RestAccess) -> None:
         found.append(sql)
         ready.set()
         await trio.sleep_forever()

@@ -70,8 +70,9 @@ class RunnerListen:
     authorizer: Callable[[KafkaClient, Mapping[str, str]], TopicAuthorizing] | None = None
     """Makes what decides by ACLs, where the settings ask for it."""
 
-    serve_sql: "Callable[[HostedSql], Awaitable[None]] | None" = None
-    """Serves sessions of SQL for as long as the runner runs, where the settings ask for SQL."""
+    serve_sql: "Callable[[HostedSql, RestAccess], Awaitable[None]] | None" = None
+    """Serves sessions of SQL for as long as the runner runs, where the settings ask for SQL; gets
+    the rules of access too."""
 
     def check(self) -> None:
         """Raise HttpStartError for an address beyond this machine without authentication.
@@ -98,7 +99,7 @@ class Runner:
         url: str,
         tls: HttpTls | None,
         authorizer: TopicAuthorizing | None = None,
-        serve_sql: "Callable[[HostedSql], Awaitable[None]] | None" = None,
+        serve_sql: "Callable[[HostedSql, RestAccess], Awaitable[None]] | None" = None,
     ) -> None:
         registry = plugin_registry()
         self._forwarding = RequestForwarding(tls)
@@ -239,7 +240,7 @@ class Runner:
             if self._sql is not None:
                 nursery.start_soon(self._sql.host.follow)
                 if self._serve_sql is not None:
-                    nursery.start_soon(self._serve_sql, self._sql.host)
+                    nursery.start_soon(self._serve_sql, self._sql.host, self._access)
             nursery.start_soon(self._activity.run)
             self._view.starting = None
             while True:
