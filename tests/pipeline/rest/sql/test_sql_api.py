@@ -217,8 +217,9 @@ def running(api: httpx.Client) -> list[Any]:
         stream = api.stream("POST", "/query", json={"ksql": "PRINT q1 FROM BEGINNING;"})
         response = stream.__enter__()
         assert response.status_code == 200
-        assert next(response.iter_lines()).endswith("partition: 0")
-        found.append(stream)
+        lines = response.iter_lines()
+        assert next(lines).endswith("partition: 0")
+        found.append((stream, lines))  # without its lines, a response is closed
     return found
 
 
@@ -232,9 +233,10 @@ def test_push_queries_are_limited_and_end_with_their_connections(
     def refused() -> httpx.Response:
         return api.post("/query", json={"ksql": "PRINT q1 FROM BEGINNING LIMIT 1;"})
 
-    assert (refused().status_code, refused().json()["error_code"]) == (400, 40003)
-    for each in streams:
-        each.__exit__(None, None, None)
+    answer = refused()
+    assert (answer.status_code, answer.json()["error_code"]) == (400, 40003)
+    for stream, _ in streams:
+        stream.__exit__(None, None, None)
     wait_until(lambda: refused().status_code == 200)
 
 

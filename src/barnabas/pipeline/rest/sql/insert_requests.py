@@ -7,6 +7,7 @@ sends the response at the same time, so it is plain ASGI.
 from __future__ import annotations
 
 import json
+from contextlib import aclosing
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -22,7 +23,7 @@ from barnabas.pipeline.sql import statement_values as st
 from barnabas.pipeline.sql.sql_failures import UnresolvedError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncGenerator
 
     from barnabas.http.asgi import Receive
     from barnabas.pipeline.rest.sql.sql_api import SqlCall
@@ -33,22 +34,22 @@ _ROWS_MAX: Final = 1000
 
 async def inserts(call: SqlCall) -> None:
     """Write rows and acknowledge them; the first one that fails ends the response."""
-    batches = _lines(call.receive)
-    first = await anext(batches, None)
-    if first is None:
-        raise SqlRestError(BAD_REQUEST, "The first line must be an object with the text target")
-    target = json_object(first[0]).get("target")
-    if not isinstance(target, str):
-        raise SqlRestError(BAD_REQUEST, "The first line must have the text target: a stream")
-    inserting = _Inserting(call, _name(target))
-    await inserting.check()
-    await inserting.start()
-    has_failed = await inserting.write(first[1:])
-    async for lines in batches:
-        if has_failed:
-            break
-        has_failed = await inserting.write(lines)
-    await inserting.end()
+    async with aclosing(_lines(call.receive)) as batches:
+        first = await anext(batches, None)
+        if first is None:
+            raise SqlRestError(BAD_REQUEST, "The first line must be an object with a target")
+        target = json_object(first[0]).get("target")
+        if not isinstance(target, str):
+            raise SqlRestError(BAD_REQUEST, "The first line must have the text target: a stream")
+        inserting = _Inserting(call, _name(target))
+        await inserting.check()
+        await inserting.start()
+        has_failed = await inserting.write(first[1:])
+        async for lines in batches:
+            if has_failed:
+                break
+            has_failed = await inserting.write(lines)
+        await inserting.end()
 
 
 def _name(target: str) -> str:
@@ -135,7 +136,7 @@ def _row(line: bytes) -> dict[str, Any] | None:
     return cast(dict[str, Any], found) if isinstance(found, dict) else None
 
 
-async def _lines(receive: Receive) -> AsyncIterator[list[bytes]]:
+async def _lines(receive: Receive) -> AsyncGenerator[list[bytes]]:
     """Yield the lines of a body in batches, as they arrive. Raises SqlRestError."""
     rest = b""
     more = True
