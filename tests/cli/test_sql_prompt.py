@@ -1,11 +1,13 @@
 """The prompt of `barnabas sql` in a pseudo terminal, with a server of ksqlDB's REST API."""
 
+import fcntl
 import os
 import pty
 import re
 import select
 import subprocess
 import sys
+import termios
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -40,6 +42,7 @@ class Terminal:
 
     def __init__(self, command: list[str], environment: dict[str, str]) -> None:
         self._here, there = pty.openpty()
+        termios.tcsetwinsize(there, (50, 200))
         self._seen = b""
         self.process = subprocess.Popen(
             command,
@@ -48,6 +51,7 @@ class Terminal:
             stderr=there,
             env=environment,
             start_new_session=True,
+            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # Ctrl-C is a signal then
         )
         os.close(there)
 
@@ -84,11 +88,13 @@ class Terminal:
 
 @pytest.fixture
 def terminal(api: httpx.Client, tmp_path: Path) -> Iterator[Terminal]:
-    environment = {**os.environ, "XDG_STATE_HOME": str(tmp_path), "TERM": "xterm", "COLUMNS": "200"}
+    # Without an answer to a request for the cursor's position, the prompt would wait for it.
+    terminal = {"TERM": "xterm", "PROMPT_TOOLKIT_NO_CPR": "1"}
+    environment = {**os.environ, "XDG_STATE_HOME": str(tmp_path), **terminal}
     command = [*_PROGRAM, "--server", str(api.base_url)]
     found = Terminal(command, environment)
     try:
-        found.wait_for("sql> ")
+        found.wait_for("sql>")
         yield found
     finally:
         found.close()
@@ -98,16 +104,16 @@ def test_statement_over_two_lines_runs_and_is_in_the_history(
     terminal: Terminal, tmp_path: Path
 ) -> None:
     terminal.write("CREATE TYPE prompt_type\r")
-    terminal.wait_for("...> ")
+    terminal.wait_for("...>")
     terminal.write("AS INT;\r")
     terminal.wait_for("created type PROMPT_TYPE")
-    terminal.wait_for("sql> ")
+    terminal.wait_for("sql>")
     terminal.write("DROP TYP prompt_type;\r")
     terminal.wait_for("error: line 1:6: ")
-    terminal.wait_for("sql> ")
+    terminal.wait_for("sql>")
     terminal.write("help\r")
     terminal.wait_for("RUN SCRIPT 'FILE';")
-    terminal.wait_for("sql> ")
+    terminal.wait_for("sql>")
     terminal.write("exit\r")
     assert terminal.end() == 0
     history = (tmp_path / "barnabas" / "sql-history").read_text()
@@ -118,7 +124,11 @@ def test_statement_over_two_lines_runs_and_is_in_the_history(
 def test_words_and_names_are_completed(terminal: Terminal, api: httpx.Client) -> None:
     text = "CREATE STREAM completed_name (a INT) WITH (kafka_topic='cn', value_format='JSON', "
     assert api.post("/ksql", json={"ksql": f"{text} partitions=1);"}).status_code == 200
-    terminal.write("DESCRI\t completed\t;\r")
+    terminal.write("DESCRI\t")
+    terminal.wait_for("BE")  # only what changes is written
+    terminal.write(" completed_n\t")
+    terminal.wait_for("COMPLETED_NAME")
+    terminal.write(";\r")
     terminal.wait_for("INTEGER")
 
 
@@ -134,7 +144,7 @@ def test_interrupt_ends_rows_and_not_the_prompt(
     assert producer.flush(30) == 0
     terminal.wait_for("value: second-row")
     terminal.write("\x03")
-    terminal.wait_for("sql> ")
+    terminal.wait_for("sql>")
     terminal.write("\x04")
     assert terminal.end() == 0
 
@@ -144,7 +154,7 @@ def test_script_with_variables_runs(terminal: Terminal, tmp_path: Path) -> None:
     terminal.write(f"DEFINE name = 'scripted'; RUN SCRIPT '{tmp_path / 's.sql'}';\r")
     terminal.wait_for("created type SCRIPTED")
     terminal.wait_for("scripted")
-    terminal.wait_for("sql> ")
+    terminal.wait_for("sql>")
     terminal.write("RUN SCRIPT 'none.sql';\r")
     terminal.wait_for("error: cannot read none.sql")
 
@@ -177,6 +187,7 @@ def test_statements_run_on_the_server_from_a_pipe(api: httpx.Client) -> None:
         ("PRINT 'a;", False),
         ("SELECT ';' FROM a", False),
         ("SELECT ';' FROM a; -- it ends", True),
+        ("-- it begins", True),
     ],
 )
 def test_statements_end_with_a_semicolon(text: str, expected: bool) -> None:

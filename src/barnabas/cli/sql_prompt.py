@@ -56,13 +56,9 @@ def history_file() -> Path:
 
 def is_complete(text: str) -> bool:
     """True for statements that all have their semicolon, and for words of the prompt."""
-    from barnabas.pipeline.sql.scripts import statement_texts
+    from barnabas.pipeline.sql.scripts import has_ended
 
-    if text.strip().lower() in ("", "help", "clear", *_LEAVING):
-        return True
-    before = sum(1 for _ in statement_texts(text))
-    # A text that is complete has another statement as soon as something follows.
-    return sum(1 for _ in statement_texts(f"{text}\nx")) == before + 1
+    return text.strip().lower() in ("help", "clear", *_LEAVING) or has_ended(text)
 
 
 def run_prompt(executor: Executor, *, as_json: bool) -> None:
