@@ -99,9 +99,10 @@ def test_query_becomes_a_job_that_lists_leave_out(node: Node) -> None:
 def test_catalog_outlives_the_runner(node: Node) -> None:
     script = (
         SOURCE.format("kept-in")
+        + SOURCE.format("kept-other").replace("STREAM s", "STREAM other")
         + "CREATE TYPE both AS STRUCT<a INT, b INT>;"
         + "CREATE TABLE t AS SELECT k, COUNT(*) AS n FROM s GROUP BY k;"
-        + "INSERT INTO s SELECT * FROM s;TERMINATE INSERTQUERY_S_1;"
+        + "INSERT INTO s SELECT * FROM other;TERMINATE INSERTQUERY_S_1;"
     )
     with hosted(node, "kept") as found:
         found.execute(script)
@@ -170,7 +171,7 @@ def test_runner_on_standby_names_the_active_one(node: Node) -> None:
         ):
             standby.execute("DROP STREAM s;")
         with pytest.raises(NotActiveRunnerError):
-            standby.sql.app  # noqa: B018
+            standby.sql.new_app()
 
 
 def test_start_without_sql_imports_nothing_of_it(node: Node) -> None:

@@ -136,7 +136,7 @@ class ActiveRunner:
         return {name: job.view for name, job in jobs.items() if isinstance(job, ViewJob)}
 
     def want_engine(self) -> None:
-        """Start the engine, unless it runs, for a caller that is no job."""
+        """Start the engine, unless it runs, for a caller other than a job."""
         self._engine_needed.set()
 
     async def _keep_engine(self) -> None:

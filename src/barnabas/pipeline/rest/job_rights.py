@@ -32,7 +32,7 @@ _SOURCE_OFFSETS: Final = "offsets.storage.topic"
 _GROUP: Final = "consumer.override.group.id"
 _TRANSFORMS: Final = "transforms"
 _COPIES: Final = (JobKind.COPY, JobKind.MIRROR, JobKind.QUERY)
-"""The jobs that are no sources and write topics."""
+"""The jobs that read topics and write topics."""
 _KEEPS_TOPIC: Final = re.compile(r"org\.apache\.kafka\.connect\.transforms\.(?!\w*Router)")
 _REFERENCE: Final = "${"
 _OWN_PLUGINS: Final = "barnabas."

@@ -1,4 +1,4 @@
-"""SQL on a runner: what its sessions reach of the runner."""
+"""SQL on a runner, and the parts of the runner that its sessions use."""
 
 import time
 from collections.abc import Awaitable, Callable, Mapping

@@ -3,7 +3,7 @@
     query_connector    the connector of a query's job: its properties
     query_properties   the names of these
     planned_statement  the query of a configuration
-    query_job          the job, in the session that jobs share
+    hosted_query       the job, in the session that jobs share
     query_configs      the configuration and the name of a job
     catalog_topic      the topic of the stored catalog
     table_views        views of tables, for SELECT of a key

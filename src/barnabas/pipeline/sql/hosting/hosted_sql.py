@@ -23,15 +23,15 @@ from barnabas.pipeline.jobs.configs_writer import ConfigsWriteError
 from barnabas.pipeline.jobs.core.job_supervision import TargetState
 from barnabas.pipeline.jobs.core.store_records import ConfigRecord, ConnectorRecord, TargetRecord
 from barnabas.pipeline.sql import statement_values as st
+from barnabas.pipeline.sql.hosting.hosted_query import own_session
 from barnabas.pipeline.sql.hosting.query_configs import job_name, query_config
-from barnabas.pipeline.sql.hosting.query_job import own_session
 from barnabas.pipeline.sql.hosting.table_views import TableViews
 from barnabas.pipeline.sql.shell.created_topics import create_declared, create_sink
 from barnabas.pipeline.sql.shell.session_statements import SessionStatements
 from barnabas.pipeline.sql.shell.session_values import SessionSettings
 from barnabas.pipeline.sql.sql_failures import UnresolvedError, nearest
+from barnabas.pipeline.streams.app_hosting import HostedApp, HostedState
 from barnabas.pipeline.streams.app_queries import QuerySettings
-from barnabas.pipeline.streams.hosted_app import HostedApp, HostedState
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -60,7 +60,7 @@ class NotActiveRunnerError(UnresolvedError):
 
 
 class RunnerPort(Protocol):
-    """What SQL needs of its runner."""
+    """The parts of its runner that SQL needs."""
 
     settings: RunnerSettings
     store: RunnerStore
@@ -114,7 +114,7 @@ class HostedSql:
         await self._topic.follow()
 
     def session(self) -> HostedSession:
-        """Return a session with variables and properties of its own."""
+        """Return a session with its own variables and properties."""
         return HostedSession(self)
 
     @property

@@ -31,8 +31,8 @@ _PASSED_ON: Final = ("errors.deadletterqueue.topic.name", "trigger.ms", "on.trim
 def job_name(group_id: str, query: str) -> str:
     """Return the name of a query's job, which is that of its consumer group, too.
 
-    Groups of runners on one cluster number their queries alike: all but the default one add their
-    name.
+    Groups of runners on one cluster number their queries alike, so their names are added, except
+    that of the default group.
     """
     prefix = "" if group_id == DEFAULT_GROUP else f"{group_id}-"
     return _NOT_IN_NAMES.sub("_", prefix + query)

@@ -95,7 +95,7 @@ class QueryConnector:
         SLICE: "it has batches; set trigger.ms",
         "batch.records.max": _NO_BATCHES,
         "records.per.second.max": _NO_BATCHES,
-        "transforms": "the statement says what becomes of a record",
+        "transforms": "the statement is the transformation",
     }
 
     def config(self) -> ConfigDef:
@@ -120,6 +120,6 @@ class QueryConnector:
         session: Any, plan: JobPlan, work: Path, checkpoint_of: Callable[[str], str]
     ) -> RunningJob:
         """Start the query. Raises JobStartError."""
-        from barnabas.pipeline.sql.hosting.query_job import start
+        from barnabas.pipeline.sql.hosting.hosted_query import start
 
         return start(session, plan, work, checkpoint_of)

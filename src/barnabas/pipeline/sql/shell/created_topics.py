@@ -22,7 +22,7 @@ def create_sink(cluster: ClusterState, query: WrittenQuery) -> None:
     """
     sink, plan = query.sink, query.plan
     read = [each.source.topic for each in plan.relations]
-    topics = cluster.topics([*read, sink.topic])
+    topics = cluster.topics(list(dict.fromkeys([*read, sink.topic])))
     for name in read:
         if topics[name] is None:
             raise UnresolvedError(f"The topic {name} is not there: create it first")

@@ -1,4 +1,4 @@
-"""How the statements of a session become real: in this process, or on a runner."""
+"""The protocol of what runs the statements of a session: this process, or a runner."""
 
 from __future__ import annotations
 

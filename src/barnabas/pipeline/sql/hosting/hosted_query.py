@@ -14,8 +14,8 @@ from barnabas.pipeline.sql.hosting.planned_statement import planned_statement
 from barnabas.pipeline.sql.hosting.query_properties import REGISTRY, START
 from barnabas.pipeline.sql.planning.query_writing import written
 from barnabas.pipeline.sql.sql_failures import SqlError, UnresolvedError
+from barnabas.pipeline.streams.app_hosting import HostedApp, HostedQueries, HostedState
 from barnabas.pipeline.streams.app_queries import QuerySettings
-from barnabas.pipeline.streams.hosted_app import HostedApp, HostedQueries, HostedState
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -90,7 +90,7 @@ def merged(plan: JobPlan, parts: dict[str, JobProgress]) -> JobProgress:
 def start(
     session: SparkSession, plan: JobPlan, work: Path, checkpoint_of: Callable[[str], str]
 ) -> QueryJob:
-    """Start a query in a session of its own settings. Raises JobStartError."""
+    """Start a query in a session with its own settings. Raises JobStartError."""
     own = own_session(session)
     directory = work / "queries"
     directory.mkdir(parents=True, exist_ok=True)
