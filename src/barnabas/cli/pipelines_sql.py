@@ -26,7 +26,7 @@ def sql_listener(
 ) -> Generator[ServeSql | None]:
     """Bind the address, where the settings ask for SQL, and yield what serves on it.
 
-    Raises ConfigError for an address that is none, HttpStartError for one that cannot be used.
+    Raises ConfigError for an invalid address, HttpStartError for one that cannot be used.
     """
     if settings.sql is None:
         yield None

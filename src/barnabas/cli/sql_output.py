@@ -1,4 +1,4 @@
-"""What `barnabas sql` prints: lines, tables, and rows as they come."""
+"""The output of `barnabas sql`: lines, tables, and rows as they come."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ What lives here: routes, the JSON of ksqlDB's answers and errors, streams of row
 What may not: what statements mean and do, which is `pipeline.sql`'s.
 
 How data passes: `sql_api` reads a request and finds its handler. Statements run in threads, each
-request with a session of its own; their answers are the values of `sql.shell.answer_values`.
+request in a separate session; their answers are the values of `sql.shell.answer_values`.
 
     sql_host           the application on the HTTP host, with its rules of access
     sql_api            the ASGI application: routes, errors, content types

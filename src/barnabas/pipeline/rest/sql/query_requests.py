@@ -1,7 +1,7 @@
 """POST /query, /query-stream and /close-query: rows that are sent as they come.
 
-A query ends with its response: when its client closes the connection, when it has no more rows,
-and when /close-query names it.
+A query ends with its response: when its client closes the connection, behind its last row, and when
+/close-query names it.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ async def _until_gone(call: SqlCall, send: Callable[[], Awaitable[None]]) -> Non
 
 
 async def _send(call: SqlCall, rows: Rows, form: RowFormat) -> None:
-    """Send rows until there are no more."""
+    """Send rows up to the last one."""
     try:
         await _start(call, form.content_type)
         await _part(call, form.head())
@@ -121,7 +121,7 @@ async def _send(call: SqlCall, rows: Rows, form: RowFormat) -> None:
 
 
 async def _print(call: SqlCall, records: PrintedRecords) -> None:
-    """Send the lines of records until there are no more."""
+    """Send the lines of records up to the last one."""
     try:
         await _start(call, _TEXT)
         while (found := await _taken(call, records)) is not None:

@@ -1,4 +1,4 @@
-"""What the handlers of one server share: sessions, running queries, commands that have run."""
+"""The parts that the handlers of one server share: sessions, running queries, commands."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class RunningRows:
 
     @contextmanager
     def reserved(self, *, is_push: bool) -> Generator[None]:
-        """Take the place of a push query. Raises SqlRestError (40003) when all are taken."""
+        """Count a push query. Raises SqlRestError (40003) when all are taken."""
         if is_push and self._reserved >= self._maximum:
             raise SqlRestError(
                 TOO_MANY_QUERIES,

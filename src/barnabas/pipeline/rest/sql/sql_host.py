@@ -54,7 +54,7 @@ class SqlListen:
 
 @attrs.frozen
 class SqlServer:
-    """What a listener serves: sessions, the rules of access, and whether statements can run."""
+    """The parts of a listener: sessions, the rules of access, and whether statements can run."""
 
     sessions: Callable[[], SessionStatements]
     service_id: str

@@ -1,4 +1,4 @@
-"""What a statement answers: values that the command prints and the REST API encodes."""
+"""Answers of statements: values that the command prints and the REST API encodes."""
 
 from __future__ import annotations
 

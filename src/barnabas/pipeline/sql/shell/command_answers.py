@@ -1,4 +1,4 @@
-"""What is answered to a statement that has changed the catalog."""
+"""Answers to statements that have changed the catalog."""
 
 from __future__ import annotations
 

@@ -106,16 +106,21 @@ class SessionStatements:
         return done(statement, self._backend.change(change).started)
 
     def insert_rows(self, target: str, rows: Sequence[Mapping[str, Any]]) -> list[str | None]:
-        """Write rows, given as objects of JSON, to a source in their order.
+        """Write rows, given as objects of JSON, to a source in their order, up to one that fails.
 
-        Return for each why it was not written, None when it was. Raises UnresolvedError.
+        Return None for each that was written, then why one was not. Raises UnresolvedError.
         """
         inserted = JsonRows(target, self.catalog)
         registry = self._backend.settings.registry
         encoded = inserted.encoded(rows, self._backend.app.spark, registry)
-        good = [each for each in encoded if isinstance(each, EncodedRow)]
-        results = iter(produced(inserted.source.topic, good, self._librdkafka()))
-        return [each if isinstance(each, str) else next(results) for each in encoded]
+        written: list[EncodedRow] = []
+        wrong: list[str] = []
+        for each in encoded:
+            if isinstance(each, str):
+                wrong.append(each)
+                break
+            written.append(each)
+        return [*produced(inserted.source.topic, written, self._librdkafka()), *wrong]
 
     def cluster_id(self) -> str:
         """Return the id of the Kafka cluster. Raises KafkaException when no broker answers."""
