@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import Producer
 
 from compat_tests import spark as setup
 from compat_tests.pipeline.killed_job import children, create_topics, read_committed
@@ -121,23 +122,31 @@ def test_killed_runner_continues_its_queries_exactly_once(
     bootstrap: str, runner: SqlRunner, unique: Callable[[str], str]
 ) -> None:
     source, slow, counts = unique("clicks"), unique("slow"), unique("counts")
+    letters = unique("letters")
     create_topics(bootstrap, [source], 2)
     runner.start()
     answers = runner.execute(
         f"""
         CREATE STREAM c (id STRING KEY, url STRING, ms INT, n INT)
             WITH (kafka_topic='{source}', value_format='JSON');
+        SET 'errors.deadletterqueue.topic.name'='{letters}';
         CREATE STREAM slow WITH (kafka_topic='{slow}') AS SELECT * FROM c WHERE ms > 100;
+        UNSET 'errors.deadletterqueue.topic.name';
         CREATE TABLE counts WITH (kafka_topic='{counts}') AS
             SELECT url, COUNT(*) AS n FROM c GROUP BY url;
         """
     )
     assert answers == [
         "created stream C",
+        "set the property errors.deadletterqueue.topic.name",
         f"started query CSAS_SLOW_0, which writes the topic {slow}",
+        "removed the property errors.deadletterqueue.topic.name",
         f"started query CTAS_COUNTS_1, which writes the topic {counts}",
     ]
     produce(bootstrap, source, range(300))
+    damaged = Producer({"bootstrap.servers": bootstrap})
+    damaged.produce(source, b"no JSON", b"k")
+    assert damaged.flush(30) == 0
     wait_rows(bootstrap, slow, 1, runner)
     wait_rows(bootstrap, counts, 1, runner)
     runner.kill()
@@ -150,6 +159,7 @@ def test_killed_runner_continues_its_queries_exactly_once(
     written = Counter(json.loads(each.value())["N"] for each in read_committed(bootstrap, slow))
     assert written == Counter(number for number in range(total) if number % 2)
     assert runner.execute("SELECT n, url FROM counts WHERE url = '/1';") == [[total // 3, "/1"]]
+    assert [each.value() for each in read_committed(bootstrap, letters)] == [b"no JSON"]
     (plan,) = runner.execute("EXPLAIN CTAS_COUNTS_1;")
     assert plan.startswith("Delivery: exactly once, in micro-batches")
     assert "in Spark's state by key" in plan
