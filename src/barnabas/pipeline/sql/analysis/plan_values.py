@@ -40,11 +40,15 @@ class PlannedJoin:
     """A source that is joined to those before it."""
 
     kind: Literal["INNER", "LEFT", "RIGHT", "FULL"]
+    left: PlannedRelation
+    """The first source of the query."""
     right: PlannedRelation
     left_key: TypedExpression
     right_key: TypedExpression
     within: Within | None
     is_left_table: bool
+    by_keys: bool
+    """True when both sides are the key columns of their sources."""
     by_foreign_key: bool = False
 
 

@@ -121,12 +121,17 @@ class Relations:
     def _column(self, node: exp.Column, parameters: frozenset[str]) -> exp.Expr:
         if (not node.table and node.name in parameters) or (node.table, node.name) in self.made:
             return node
+        if node.name in WINDOW_BOUNDS and ("", node.name) in self.made and self._has(node.table):
+            return _placed(column("", node.name), node)
         try:
             relation = self.relation_of(node)
         except UnresolvedError as error:
             raise SqlError(str(error), *place_of(node)) from None
         found = column(relation.alias, node.name)
         return _placed(found, node)
+
+    def _has(self, alias: str) -> bool:
+        return any(each.alias == alias and each.source.window is None for each in self.relations)
 
 
 def _placed(found: exp.Column, node: exp.Column) -> exp.Column:

@@ -6,12 +6,17 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 import attrs
 
-from barnabas.pipeline.sql.catalog.format_rules import REGISTRY_FORMATS
-from barnabas.pipeline.sql.catalog.source_values import Format, Source, SourceColumn, SourceWindow
+from barnabas.pipeline.sql.catalog.source_values import (
+    WINDOW_BOUNDS,
+    Format,
+    Source,
+    SourceColumn,
+    SourceWindow,
+)
 from barnabas.pipeline.sql.planning import delimited_texts, json_texts
 from barnabas.pipeline.sql.planning.column_structs import struct_of, struct_type
 from barnabas.pipeline.sql.planning.registry_columns import RegistryColumns
-from barnabas.pipeline.sql.sql_failures import UnresolvedError
+from barnabas.pipeline.sql.sql_types import BIGINT
 from barnabas.pipeline.streams import serdes
 from barnabas.pipeline.streams.serdes import Serde, SerdeContext, functions
 
@@ -33,7 +38,7 @@ _KAFKA: Final[dict[str, type[Serde]]] = {
 def key_serde(source: Source, *, with_window: bool, writes: bool = False) -> Serde:
     """Return the serde of a source's key; `with_window` for keys that have their window as columns.
 
-    `writes` is for serdes that write. Raises UnresolvedError for a format that is missing.
+    `writes` is for serdes that write.
     """
     inner = _serde(source.key_format, source.key, writes=writes)
     if source.window is None or not with_window:
@@ -42,7 +47,7 @@ def key_serde(source: Source, *, with_window: bool, writes: bool = False) -> Ser
 
 
 def value_serde(source: Source, *, writes: bool = False) -> Serde:
-    """Return the serde of a source's value. Raises UnresolvedError for a format that is missing."""
+    """Return the serde of a source's value."""
     return _serde(source.value_format, source.value, writes=writes)
 
 
@@ -55,11 +60,7 @@ def _serde(form: Format, columns: Sequence[SourceColumn], *, writes: bool) -> Se
         return DelimitedColumns(tuple(columns), form.delimiter)
     if form.name == "KAFKA":
         return KafkaColumn(columns[0], _KAFKA[columns[0].type.name]())
-    if form.name in REGISTRY_FORMATS:
-        return RegistryColumns(tuple(columns), form, writes)
-    raise UnresolvedError(
-        f"The format {form.name} cannot be read or written yet: use JSON or PROTOBUF"
-    )
+    return RegistryColumns(tuple(columns), form, writes)
 
 
 class NoColumns(Serde):
@@ -230,13 +231,15 @@ class WindowedKey(Serde):
     def encode(self, value: Column) -> Column:
         """Return the bytes of the key, then the window as Kafka Streams writes it."""
         f = functions()
+        bounds = [SourceColumn(name, BIGINT) for name in WINDOW_BOUNDS]
+        named = value.cast(struct_type([*self.columns, *bounds]))
         key = self.inner.encode(
-            struct_of([(each.name, value.getField(each.name)) for each in self.columns])
+            struct_of([(each.name, named.getField(each.name)) for each in self.columns])
         )
-        start = serdes.Long().encode(value.getField("WINDOWSTART"))
+        start = serdes.Long().encode(named.getField("WINDOWSTART"))
         if self.window.kind != "SESSION":
             return f.concat(key, start)
-        return f.concat(key, serdes.Long().encode(value.getField("WINDOWEND")), start)
+        return f.concat(key, serdes.Long().encode(named.getField("WINDOWEND")), start)
 
     def _tail(self) -> int:
         return _WINDOW_BYTES * (2 if self.window.kind == "SESSION" else 1)
