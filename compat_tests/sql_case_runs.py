@@ -24,6 +24,7 @@ from barnabas.pipeline.sql.shell.inserted_rows import InsertedRow
 from barnabas.pipeline.sql.sql_failures import SqlError, UnresolvedError
 from barnabas.pipeline.sql.statement_values import InsertValues
 from barnabas.pipeline.streams import topic_reading
+from barnabas.pipeline.streams.kernel_frames import BUCKETS_PROPERTY
 from barnabas.pipeline.streams.registry_serdes import RegistrySchemaError
 from barnabas.pipeline.streams.stream_app import App
 from barnabas.pipeline.streams.test_driver import TestDriver, TestRecord
@@ -40,6 +41,9 @@ _COLUMNS = (
     "key BINARY, value BINARY, topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP, "
     "timestampType INT, headers ARRAY<STRUCT<key: STRING, value: BINARY>>"
 )
+
+
+_ONE_TASK = {"spark.sql.shuffle.partitions": "1", BUCKETS_PROPERTY: "1"}
 
 
 class DifferenceError(Exception):
@@ -164,6 +168,7 @@ class CaseRun:
             lambda app: written(app, started.query),
             session=self.engine.session,
             registry=self.schemas.registry,
+            spark=_ONE_TASK,
         ) as driver:
             self._pipe(driver, list(dict.fromkeys(each.source.topic for each in plan.relations)))
             self.topics[sink].extend(driver.read(sink))

@@ -198,6 +198,28 @@ def test_stream_is_joined_with_a_table(engine) -> None:
         ]
 
 
+def test_streams_with_windows_are_joined_in_equal_windows(engine) -> None:
+    """Without GRACE PERIOD a row comes alone first. WITHIN has a length for each direction."""
+    properties = "value_format='JSON', window_type='TUMBLING', window_size='10 MILLISECONDS'"
+    query = f"""
+    CREATE STREAM w (id STRING KEY, v INT) WITH (kafka_topic='w', {properties});
+    CREATE STREAM x (id STRING KEY, v INT) WITH (kafka_topic='x', {properties});
+    CREATE STREAM out AS SELECT w.id, w.v AS a, x.v AS b FROM w
+        LEFT JOIN x WITHIN (0 MILLISECONDS, 5 MILLISECONDS) ON w.id = x.id;
+    """
+
+    def at(start: int, value: int, time_ms: int) -> ks.TestRecord:
+        return ks.TestRecord(b"k" + start.to_bytes(8, "big"), b'{"v":%d}' % value, time_ms)
+
+    with driver_of(engine, query) as driver:
+        driver.pipe("w", at(0, 1, 1))
+        driver.process()
+        driver.pipe("x", at(0, 2, 3), at(0, 3, 0), at(10, 4, 4))
+        found = driver.read("OUT")
+    assert {each.key for each in found} == {b"k" + bytes(8)}
+    assert values(found) == [{"A": 1, "B": None}, {"A": 1, "B": 2}]
+
+
 @pytest.fixture(scope="module")
 def registry(bootstrap: str) -> Iterator[str]:
     with live_registry(bootstrap, "_schemas_of_sql_queries") as url:
