@@ -1,15 +1,15 @@
 """The rows of `bench.pipeline` with mirrors: a flow of our runner, and MirrorMaker 2.
 
 The worker runs at the target, and has mirrored other topics before. MirrorMaker 2 assigns offsets
-in all rows, and runs as it does by default: at least once. It keeps the names of topics
-(`IdentityReplicationPolicy`).
+in all rows, and runs as it does by default, at least once; where a row says so exactly once, with a
+transaction for each of its polls. It keeps the names of topics (`IdentityReplicationPolicy`).
 """
 
 import statistics
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -54,6 +54,12 @@ class MirrorMakerWorker(ConnectJava):
         return command
 
 
+class ExactMirrorMaker(ConnectJava):
+    """Java's Connect with MirrorMaker 2's connector, with transactions."""
+
+    plugins = LIBRARY.parent
+
+
 def flow_config(source: str, topic: str, offsets: str) -> dict[str, str]:
     """Return the configuration of a flow."""
     return {
@@ -87,8 +93,11 @@ def mirror_maker_config(source: str, target: str, topic: str) -> dict[str, str]:
 def start_mirror(worker: ConnectWorker, source: str, topic: str, offsets: str) -> None:
     """Have a worker mirror a topic."""
     config = flow_config(source, topic, offsets)
-    if isinstance(worker, MirrorMakerWorker):
+    if isinstance(worker, ConnectJava):
         config = mirror_maker_config(source, worker.bootstrap, topic)
+    if isinstance(worker, ExactMirrorMaker):
+        config |= {"exactly.once.support": "required", "transaction.boundary": "poll"}
+        config["source.consumer.isolation.level"] = "read_committed"
     create(worker, topic, config)
 
 
@@ -147,25 +156,41 @@ def throughput(
 def lag(offsets: str, contender: type[ConnectWorker], target: str, _: int) -> Figures:
     """Measure the time of each record, from its production until a consumer at the target has it.
 
-    The records of the first seconds are not counted.
+    The records of the first seconds are not counted. The times until a consumer at the source has
+    a record are measured before, without a mirror: no mirror can be below them.
     """
     with pair(contender, target) as (source, worker, pid):
+        topics(source, "direct")
+        direct_ms = delays_ms(source, source, "direct")
         fill(source, "first", 100, WARM_RECORDS)
         topics(source, "rate")
         for name in ("first", "rate"):
             start_mirror(worker, source, name, offsets)
         wait_end(target, "first", WARM_RECORDS)
         wait_end(target, "rate", 0)
-        sender = threading.Thread(target=send_at_rate, args=(source, "rate"))
         before_s = cpu_s(pid)
-        sender.start()
-        times_ms = sorted(read_delays(target, "rate", int(RATE * (_SETTLE_S + RATE_S))))
-        sender.join()
+        times_ms = delays_ms(source, target, "rate")
         return {
-            "p50 ms": times_ms[len(times_ms) // 2],
-            "p99 ms": times_ms[int(len(times_ms) * 0.99)],
+            "p50 ms": percentile(times_ms, 0.5),
+            "p99 ms": percentile(times_ms, 0.99),
+            "p50 ms at the source": percentile(direct_ms, 0.5),
+            "p99 ms at the source": percentile(direct_ms, 0.99),
             "CPU %": (cpu_s(pid) - before_s) / (_SETTLE_S + RATE_S) * 100,
         }
+
+
+def percentile(ordered: Sequence[float], part: float) -> float:
+    """Return the value below which a part of the ordered values is."""
+    return ordered[int(len(ordered) * part)]
+
+
+def delays_ms(source: str, target: str, topic: str) -> list[float]:
+    """Write to a topic at the rate, and return the delays of a consumer at the target, ordered."""
+    sender = threading.Thread(target=send_at_rate, args=(source, topic))
+    sender.start()
+    found = sorted(read_delays(target, topic, int(RATE * (_SETTLE_S + RATE_S))))
+    sender.join()
+    return found
 
 
 def send_at_rate(bootstrap: str, topic: str) -> None:
@@ -253,6 +278,10 @@ def rows() -> dict[str, dict[str, Measurement]]:
         found[f"lag of a mirror, {offsets} offsets, {RATE:,} records/s"] = _of_mirrors(
             partial(lag, offsets)
         )
+        if offsets == "assigned":
+            found[f"lag of a mirror, {offsets} offsets, {RATE:,} records/s"][
+                "MirrorMaker 2, exactly once"
+            ] = partial(lag, offsets, ExactMirrorMaker)
     for title, by_request in (("1 batch", 1), (f"{_FLOW_BATCHES} batches", _FLOW_BATCHES)):
         found[f"produce to a mirror, {title} a request, 1,000 records of 100 B lz4 each"] = {
             "barnabas": partial(produce_batches, by_request)

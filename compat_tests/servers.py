@@ -15,7 +15,9 @@ from pathlib import Path
 
 from barnabas.testing.free_ports import free_ports
 from compat_tests import jars
+from compat_tests.client_security import ClientSecurity
 
+_HOST = "127.0.0.1"
 READY_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 90.0
 # ApiVersions v0, correlation id 1, null client id: the smallest request to a ready server.
@@ -24,12 +26,14 @@ PROBE = struct.pack(">ihhih", 10, 18, 0, 1, -1)
 FAST_GROUPS = {"group.initial.rebalance.delay.ms": "300"}
 
 
-def answers(port: int) -> bool:
-    """True when a Kafka server answers on the port."""
+def answers(port: int, security: ClientSecurity | None = None) -> bool:
+    """True when a Kafka server answers on the port, which is one of TLS where security is given."""
     try:
-        with socket.create_connection(("127.0.0.1", port), timeout=2) as connection:
-            connection.sendall(PROBE)
-            return len(connection.recv(4)) == 4
+        with socket.create_connection((_HOST, port), timeout=2) as plain:
+            connection = plain if security is None else security.tls(plain, _HOST)
+            with connection:
+                connection.sendall(PROBE)
+                return len(connection.recv(4)) == 4
     except OSError:
         return False
 

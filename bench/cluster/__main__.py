@@ -16,7 +16,13 @@ from typing import Any
 
 import barnabas
 from compat_tests import jars
-from compat_tests.cluster.clusters import CLUSTERS, ProxiedCluster, TrialCluster
+from compat_tests.cluster.clusters import (
+    CLUSTERS,
+    ProxiedCluster,
+    SecuredCluster,
+    SecuredKafkaCluster,
+    TrialCluster,
+)
 from compat_tests.cluster.faulty_disks import EIO, ENOSPC, FaultyCluster
 from compat_tests.cluster.other_pingers import PINGERS
 from compat_tests.cluster.steps import (
@@ -70,6 +76,10 @@ SPECIAL: Mapping[
     "racks": (racks.RackedCluster, racks.follower_reads, 10),
     **({} if jars.missing() else {"exchange": (exchange.three_kafkas, exchange.exchange, 0)}),
 }
+SECURED: Mapping[str, type[SecuredCluster] | type[SecuredKafkaCluster]] = {
+    "barnabas": SecuredCluster,
+    "kafka": SecuredKafkaCluster,
+}
 REPEATED = ("kill-leader", "kill-controller")
 """Steps that a round runs several times: their figures have a wide spread."""
 
@@ -103,7 +113,7 @@ def main() -> int:
     for step in SPECIAL if "barnabas" in options.servers else ():
         if step in options.steps and time.monotonic() < deadline:
             _special(step, found, units, failures)
-    text = report(found, units, failures, options.rounds)
+    text = report(found, units, failures, options)
     print(text)
     if options.write:
         (Path(__file__).parent.parent / "cluster-latest.md").write_text(text + "\n")
@@ -118,7 +128,7 @@ def _round(
     failures: list[str],
     deadline: float,
 ) -> None:
-    cluster = CLUSTERS[name]()
+    cluster = (SECURED if options.secured else CLUSTERS)[name]()
     try:
         for step in ["start", *(each for each in STEPS if each in options.steps)]:
             if step == "start" and any(node.is_running for node in cluster.nodes.values()):
@@ -177,14 +187,18 @@ def _take(
         found.setdefault(figure.name, {}).setdefault(name, []).append(figure.value)
 
 
-def report(found: Values, units: Mapping[str, str], failures: list[str], rounds: int) -> str:
+def report(
+    found: Values, units: Mapping[str, str], failures: list[str], options: argparse.Namespace
+) -> str:
     """Return the table: median, maximum and all values of each server."""
     load = " ".join(f"{each:.1f}" for each in os.getloadavg())
+    protocol = "SASL_SSL on each listener, ACLs" if options.secured else "PLAINTEXT"
     lines = [
         "# Three nodes, RF 3, min.insync.replicas 2",
         "",
-        f"Commit {commit_of_the_tree()}, {datetime.now(UTC):%Y-%m-%d %H:%M} UTC, {rounds} "
-        f"rounds, {os.cpu_count()} cores, load average at the end {load}. Default timeouts; "
+        f"Commit {commit_of_the_tree()}, {datetime.now(UTC):%Y-%m-%d %H:%M} UTC, "
+        f"{options.rounds} rounds, {protocol}, {os.cpu_count()} cores, load average at the end "
+        f"{load}. Default timeouts; "
         "librdkafka, acks=all; Apache Kafka 4.3.0 with 512 MB of heap each.",
         "",
         "| what | unit | server | median | max | all values | to reach |",
@@ -207,6 +221,7 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench.cluster", description=__doc__)
     parser.add_argument("--steps", nargs="+", default=[*STEPS, *SPECIAL], metavar="STEP")
     parser.add_argument("--servers", nargs="+", choices=CLUSTERS, default=None)
+    parser.add_argument("--secured", action="store_true", help="SASL_SSL on each listener")
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--repeat", type=int, default=20, help="kills in a round (barnabas)")
     parser.add_argument("--seconds", type=float, default=3600.0, help="start no step after these")

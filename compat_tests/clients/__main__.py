@@ -15,7 +15,7 @@ from compat_tests.clients import franz_suites, java_tools, python_suites
 from compat_tests.clients.franz_suites import ClientFiles, ScramUser
 from compat_tests.clients.known_failures import KNOWN, unexpected
 from compat_tests.clients.outcomes import Outcome, Result, counts, failures
-from compat_tests.clients.three_nodes import keep_logs, logs_kept, three_nodes
+from compat_tests.clients.three_nodes import keep_logs, logs_kept, three_nodes, throttle_all
 from compat_tests.cluster.clusters import CLUSTERS, TrialCluster
 
 _RECORDS_PER_SECOND = 1000
@@ -75,7 +75,9 @@ SUITES: Mapping[str, Suite] = {
 }
 
 
-def _run(name: str, server: str, extent: Extent, *, is_secured: bool) -> list[Outcome] | None:
+def _run(
+    name: str, server: str, extent: Extent, *, is_secured: bool, is_throttled: bool
+) -> list[Outcome] | None:
     """Run a suite on one kind of server; return None when it cannot run here."""
     suite = SUITES[name]
     if reason := suite.missing():
@@ -83,8 +85,10 @@ def _run(name: str, server: str, extent: Extent, *, is_secured: bool) -> list[Ou
         return None
     with (
         three_nodes(server, suite.partitions, is_secured=is_secured) as cluster,
-        logs_kept(cluster),
+        logs_kept(cluster.logs),
     ):
+        if is_throttled:
+            throttle_all(cluster)
         outcomes = suite.run(cluster, extent)
         if unexpected(outcomes):
             keep_logs(cluster.logs())
@@ -100,16 +104,23 @@ def main() -> int:
     parser.add_argument("--records", type=int, default=50_000, help="records of kgo's tests")
     parser.add_argument("--seconds", type=int, default=60, help="length of Java's tools")
     parser.add_argument("--secured", action="store_true", help="kgo, with SCRAM over TLS")
+    parser.add_argument("--quotas", action="store_true", help="low quotas of all clients")
     arguments = parser.parse_args()
-    if arguments.secured and (arguments.suites != ["kgo"] or arguments.server != ["barnabas"]):
-        parser.error("--secured is for --suites kgo and --server barnabas")
+    if arguments.secured and arguments.suites != ["kgo"]:
+        parser.error("--secured is for --suites kgo")
     extent = Extent(arguments.records, arguments.seconds * _RECORDS_PER_SECOND)
     rows: list[str] = []
     wrong: list[str] = []
     for name in arguments.suites:
         cells: list[str] = []
         for server in arguments.server:
-            outcomes = _run(name, server, extent, is_secured=arguments.secured)
+            outcomes = _run(
+                name,
+                server,
+                extent,
+                is_secured=arguments.secured,
+                is_throttled=arguments.quotas,
+            )
             cells.append(counts(outcomes) if outcomes is not None else "-")
             for each in outcomes or []:
                 if each.result is Result.FAILED and each.name in KNOWN:

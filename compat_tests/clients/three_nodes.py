@@ -5,10 +5,12 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+from compat_tests.client_quotas import CONSUMER, OK, PRODUCER, Parts, alter
 from compat_tests.cluster.clusters import (
     BarnabasCluster,
     KafkaCluster,
     SecuredCluster,
+    SecuredKafkaCluster,
     TrialCluster,
 )
 
@@ -17,23 +19,35 @@ _CONFIG = {
     "group.initial.rebalance.delay.ms": "0",
     "group.min.session.timeout.ms": "1000",
 }
+_QUOTAS = {
+    PRODUCER: 2_000_000.0,
+    CONSUMER: 2_000_000.0,
+    "request_percentage": 50.0,
+    "controller_mutation_rate": 20.0,
+}
 
 
 def three_nodes(kind: str, partitions: int = 4, *, is_secured: bool = False) -> TrialCluster:
     """Return three nodes of "barnabas" or "kafka", not yet started.
 
-    Topics that are created automatically have this number of partitions and three replicas. Nodes
-    of barnabas may have SASL_SSL on each listener.
+    Topics that are created automatically have this number of partitions and three replicas. With
+    `is_secured` each listener has SASL_SSL.
     """
     config = {**_CONFIG, "num.partitions": str(partitions)}
     if kind == "kafka":
-        return KafkaCluster(config)
+        return SecuredKafkaCluster(config) if is_secured else KafkaCluster(config)
     if is_secured:
         return SecuredCluster(config)
     cluster = BarnabasCluster(config)
     for node_id, node in cluster.processes.nodes.items():
         node.config["advertised.listeners"] = f"PLAINTEXT://{cluster.addresses[node_id]}"
     return cluster
+
+
+def throttle_all(cluster: TrialCluster) -> None:
+    """Set quotas of all clients so low that a suite is throttled in each of its kinds."""
+    entity: Parts = (("client-id", None),)
+    assert alter(cluster.bootstrap, (entity, tuple(_QUOTAS.items()))) == {entity: OK}
 
 
 def keep_logs(logs: Mapping[int, str]) -> None:

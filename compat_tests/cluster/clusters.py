@@ -21,7 +21,7 @@ from barnabas.testing.known_brokers import wait_until_known
 from barnabas.testing.process import ClusterProcess
 from barnabas.testing.process_group import NodeControl, kill_together, start_together
 from compat_tests import jars
-from compat_tests.client_security import ClientSecurity, credentials, protect
+from compat_tests.client_security import ClientSecurity, credentials, protect, security_of
 from compat_tests.cluster.pair_proxy import PairProxy, Route, proxied_config
 from compat_tests.cluster.secured import USERS, Security
 from compat_tests.servers import answers
@@ -205,7 +205,8 @@ class KafkaNode:
             )
 
     def wait_ready(self) -> None:
-        wait_until(lambda: not self.is_running or answers(self._port), _KAFKA_START_S)
+        security = security_of(f"127.0.0.1:{self._port}")
+        wait_until(lambda: not self.is_running or answers(self._port, security), _KAFKA_START_S)
         assert self.is_running, self.log_file.read_text(errors="replace")[-3000:]
 
     def start(self) -> None:
@@ -241,6 +242,7 @@ class KafkaCluster(TrialCluster):
     """Three Apache Kafka nodes with both roles, 512 MB of heap each."""
 
     name = "kafka"
+    listener = "PLAINTEXT"
 
     def __init__(
         self,
@@ -256,8 +258,9 @@ class KafkaCluster(TrialCluster):
         super().__init__(addresses, data)
         voters = ",".join(f"{each}@{quorum[each]}:{Uuid.random()}" for each in ids)
         cluster_id = str(Uuid.random())
+        own, arguments = self._security(data)
         for each in ids:
-            listeners = f"PLAINTEXT://{addresses[each]},CONTROLLER://{quorum[each]}"
+            listeners = f"{self.listener}://{addresses[each]},CONTROLLER://{quorum[each]}"
             properties = {
                 "process.roles": "broker,controller",
                 "node.id": str(each),
@@ -267,16 +270,35 @@ class KafkaCluster(TrialCluster):
                 "controller.listener.names": "CONTROLLER",
                 "log.dirs": str(self.directory(each)),
                 **internal_topics(min(nodes, 3)),
+                **own,
                 **(config or {}),
             }
             node = KafkaNode(properties, self.directory(each), ports[each - 1])
             self.nodes[each] = node
             identity = ("-t", cluster_id, "-c", str(node.file), "--initial-controllers", voters)
-            jars.java("kafka.tools.StorageTool", "format", *identity, *features)
+            jars.java("kafka.tools.StorageTool", "format", *identity, *arguments, *features)
+
+    def _security(self, data: Path) -> tuple[Mapping[str, str], Sequence[str]]:
+        """Return properties of the nodes, and arguments of `kafka-storage format`."""
+        del data
+        return {}, ()
 
     def log_of(self, node_id: int, lines: int = 40) -> str:
         text = self.directory(node_id).with_suffix(".log").read_text(errors="replace")
         return "\n".join(text.splitlines()[-lines:])
+
+
+class SecuredKafkaCluster(KafkaCluster):
+    """Apache Kafka nodes with SASL_SSL on each listener, and an authorizer."""
+
+    name = "kafka, SASL_SSL"
+    listener = "SASL_SSL"
+
+    def _security(self, data: Path) -> tuple[Mapping[str, str], Sequence[str]]:
+        security = Security(data)
+        protect(self.addresses.values(), ClientSecurity("alice", USERS["alice"], security.ca))
+        scram = [f"SCRAM-SHA-512=[name={user},password={secret}]" for user, secret in USERS.items()]
+        return security.sasl_nodes(), [part for each in scram for part in ("--add-scram", each)]
 
 
 CLUSTERS: dict[str, type[BarnabasCluster] | type[KafkaCluster]] = {
