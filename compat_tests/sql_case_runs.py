@@ -7,7 +7,6 @@ state runs as one batch, one with state in streams' test driver, in the same Spa
 from __future__ import annotations
 
 import base64
-import itertools
 import tempfile
 from collections import defaultdict
 from dataclasses import dataclass, field
@@ -32,6 +31,8 @@ from compat_tests import sql_case_bytes
 from compat_tests.sql_case_schemas import SCHEMA_FORMATS, CaseSchemas
 
 if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
     from barnabas.pipeline.sql.catalog.source_values import Format, Source, SourceColumn
     from barnabas.pipeline.streams.topic_reading import TopicInput
     from compat_tests.sql_case_files import Case, CaseRecord
@@ -181,9 +182,7 @@ class CaseRun:
                 driver.pipe(topic, *self.topics[topic])
             return
         waiting = {topic: list(self.topics[topic]) for topic in topics}
-        order = [each.topic for each in self.case.inputs if each.topic in waiting]
-        for topic, run in itertools.groupby(order):
-            taken = len(list(run))
+        for topic, taken in _batches(self.case, waiting):
             driver.pipe(topic, *waiting[topic][:taken])
             waiting[topic] = waiting[topic][taken:]
             driver.process()
@@ -295,6 +294,26 @@ class _Actual:
     value: Any
     timestamp: int
     headers: tuple[tuple[str, bytes | None], ...]
+
+
+def _batches(case: Case, topics: Collection[str]) -> Iterator[tuple[str, int]]:
+    """Return the topic and the number of records of each batch, for the order of a case.
+
+    A batch has records of one topic whose times do not fall: queries order them by time.
+    """
+    before: CaseRecord | None = None
+    taken = 0
+    for record in case.inputs:
+        if record.topic not in topics:
+            continue
+        if before is not None and (
+            record.topic != before.topic or (record.timestamp or 0) < (before.timestamp or 0)
+        ):
+            yield before.topic, taken
+            taken = 0
+        before, taken = record, taken + 1
+    if before is not None:
+        yield before.topic, taken
 
 
 def _side(source: Source, side: str) -> tuple[Format, tuple[SourceColumn, ...]]:

@@ -46,7 +46,7 @@ def driver_of(engine: Any, query: str, registry: str = "") -> ks.TestDriver:
 
 
 def order(key: int, **fields: object) -> ks.TestRecord:
-    return ks.TestRecord(key.to_bytes(4, "big"), json.dumps(fields).encode())
+    return ks.TestRecord(key.to_bytes(4, "big", signed=True), json.dumps(fields).encode())
 
 
 def values(records: Sequence[ks.TestRecord]) -> list[Any]:
@@ -79,7 +79,7 @@ def test_stateless_query_filters_projects_and_takes_times(engine) -> None:
 def test_sink_takes_the_time_of_a_column(engine) -> None:
     query = "CREATE STREAM out WITH (timestamp='later') AS SELECT id, ms + 5 AS later FROM orders;"
     with driver_of(engine, query) as driver:
-        driver.pipe("orders", order(1, ms=70))
+        driver.pipe("orders", order(1, ms=70), order(2, ms=-7), ks.TestRecord(bytes(4), b"{}", 3))
         assert [each.timestamp for each in driver.read("OUT")] == [75]
 
 
@@ -89,11 +89,11 @@ def test_partition_by_and_delimited(engine) -> None:
         SELECT item, id, price FROM orders PARTITION BY item;
     """
     with driver_of(engine, query) as driver:
-        driver.pipe("orders", order(7, item="a,b", price=1, ms=1), order(8, item='"', ms=2))
+        driver.pipe("orders", order(7, item="a,b", price=1, ms=1), order(-8, item='"', ms=2))
         found = driver.read("OUT")
         assert [(each.key, each.value) for each in found] == [
             (b"a,b", b"7,1.00"),
-            (b'"', b"8,"),
+            (b'"', b'"-8",'),
         ]
 
 

@@ -19,9 +19,12 @@ if TYPE_CHECKING:
 
 
 def _with_time(records: Stream | Table, time: Column) -> Stream:
-    """Return records with the time of a column; those in which it is no time are left out."""
+    """Return records with the time of a column.
+
+    Those in which it is no time, or one before 1970, are left out, as in ksqlDB.
+    """
     stream = records.to_stream() if isinstance(records, Table) else records
-    is_known = functions().col("value").isNull() | time.isNotNull()
+    is_known = functions().col("value").isNull() | (time.cast("bigint") >= 0)
     return stream.filter(is_known).with_time(time)
 
 
