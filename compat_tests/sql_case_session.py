@@ -7,8 +7,6 @@ import tempfile
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import httpx
-
 from barnabas.pipeline.streams.stream_app import App
 from compat_tests.servers import BarnabasProcess, started
 from tests.registry.live_registry import live_registry
@@ -48,7 +46,6 @@ def engine_of_cases(threads: int = 1) -> Generator[CaseEngine]:
         started(server),
         live_registry(server.bootstrap) as registry,
     ):
-        httpx.put(f"{registry}/config", json={"compatibility": "NONE"}).raise_for_status()
         app = App("sql-cases", master=f"local[{threads}]", spark=_SETTINGS, state=directory)
         try:
             yield CaseEngine(app.spark, registry)

@@ -30,7 +30,7 @@ def round_trip(value: dict[str, Any], nulls: Nulls | None) -> Any:
 
 
 @pytest.mark.parametrize("nulls", ["OPTIONAL", "WRAPPER"])
-def test_null_is_no_zero_where_the_representation_says_so(nulls: Nulls) -> None:
+def test_null_stays_null_where_the_representation_says_so(nulls: Nulls) -> None:
     nothing = dict.fromkeys(TYPES)
     assert round_trip(nothing, nulls) == {**nothing, "A": []}
     assert round_trip({**ZEROS, "R": {"F": None}}, nulls) == {**ZEROS, "R": {"F": None}}

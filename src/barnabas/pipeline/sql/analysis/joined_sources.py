@@ -50,7 +50,7 @@ def joined(relations: Relations, joins: tuple[tuple[Join, PlannedRelation], ...]
             if len(planned) > 1:
                 raise SqlError(
                     "A join by a foreign key is the first of several joins: put it first, or make "
-                    "it in a query of its own",
+                    "it in another query",
                     *place_of(written.condition),
                 )
             keys = [column(known[0].alias, each.name) for each in known[0].source.key]

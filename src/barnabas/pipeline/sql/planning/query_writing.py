@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def _with_time(records: Stream | Table, time: Column) -> Stream:
     """Return records with the time of a column.
 
-    Those in which it is no time, or one before 1970, are left out, as in ksqlDB.
+    Those whose column is not a time, or is one before 1970, are left out, as in ksqlDB.
     """
     stream = records.to_stream() if isinstance(records, Table) else records
     is_known = functions().col("value").isNull() | (time.cast("bigint") >= 0)
