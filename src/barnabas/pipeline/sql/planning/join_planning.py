@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from barnabas.pipeline.sql.analysis.plan_values import (
@@ -28,7 +28,6 @@ from barnabas.pipeline.streams.serdes import functions
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from barnabas.pipeline.sql.catalog.source_values import Source
     from barnabas.pipeline.sql.functions.literals import TypedExpression
     from barnabas.pipeline.streams.serdes import Column
     from barnabas.pipeline.streams.stream_app import App
@@ -62,16 +61,9 @@ def _read(app: App, relation: PlannedRelation, start: str) -> Side:
         raise UnresolvedError(
             f"The key of {relation.source.name} has several columns, and such joins do not run yet"
         )
-    named = _with_key_name(relation.source)
     layout = layout_of(relation)
     layout[relation.alias, relation.source.key[0].name] = functions().col("key").getField(_KEY)
-    return Side(read_table(app, named), layout)
-
-
-def _with_key_name(source: Source) -> Source:
-    """Return a table whose key has the name that keys have on both sides."""
-    key = tuple(replace(each, name=_KEY) for each in source.key)
-    return replace(source, key=key)
+    return Side(read_table(app, relation.source, key_names=[_KEY]), layout)
 
 
 def _joined(left: Side, right: Side, join: PlannedJoin) -> Side:

@@ -46,6 +46,16 @@ def key_serde(source: Source, *, with_window: bool, writes: bool = False) -> Ser
     return WindowedKey(inner, source.window, source.key)
 
 
+def renamed_key(serde: Serde, source: Source, names: Sequence[str]) -> Serde:
+    """Return the serde of a source's key with other names for its columns."""
+    columns = [SourceColumn(name, each.type) for name, each in zip(names, source.key, strict=True)]
+    return RenamedKey(serde, tuple(columns + _bounds(source.window)))
+
+
+def _bounds(window: SourceWindow | None) -> list[SourceColumn]:
+    return [SourceColumn(name, BIGINT) for name in WINDOW_BOUNDS] if window is not None else []
+
+
 def value_serde(source: Source, *, writes: bool = False) -> Serde:
     """Return the serde of a source's value."""
     return _serde(source.value_format, source.value, writes=writes)
@@ -231,8 +241,7 @@ class WindowedKey(Serde):
     def encode(self, value: Column) -> Column:
         """Return the bytes of the key, then the window as Kafka Streams writes it."""
         f = functions()
-        bounds = [SourceColumn(name, BIGINT) for name in WINDOW_BOUNDS]
-        named = value.cast(struct_type([*self.columns, *bounds]))
+        named = value.cast(struct_type([*self.columns, *_bounds(self.window)]))
         key = self.inner.encode(
             struct_of([(each.name, named.getField(each.name)) for each in self.columns])
         )
@@ -243,6 +252,39 @@ class WindowedKey(Serde):
 
     def _tail(self) -> int:
         return _WINDOW_BYTES * (2 if self.window.kind == "SESSION" else 1)
+
+
+@attrs.frozen
+class RenamedKey(Serde):
+    """A key whose fields have other names than in its format."""
+
+    inner: Serde
+    columns: tuple[SourceColumn, ...]
+    description: ClassVar[str] = "a key of the columns' types"
+
+    def prepared(self, context: SerdeContext) -> Serde:
+        """Return the serde with an inner serde for one topic."""
+        return attrs.evolve(self, inner=self.inner.prepared(context))
+
+    def parse(self, data: Column) -> Column:
+        """Return what the inner serde returns."""
+        return self.inner.parse(data)
+
+    def value(self, parsed: Column) -> Column:
+        """Return the struct with the names."""
+        return self.inner.value(parsed).cast(struct_type(self.columns))
+
+    def is_bad(self, data: Column, parsed: Column) -> Column | None:
+        """Return the condition of the inner serde."""
+        return self.inner.is_bad(data, parsed)
+
+    def error(self, data: Column, parsed: Column) -> Column | None:
+        """Return the error of the inner serde."""
+        return self.inner.error(data, parsed)
+
+    def encode(self, value: Column) -> Column:
+        """Return the bytes of the inner serde, which takes fields by their places."""
+        return self.inner.encode(value)
 
 
 def _number(data: Column) -> Column:
