@@ -17,6 +17,7 @@ from barnabas.pipeline.sql.analysis.query_analysis import plan_of
 from barnabas.pipeline.sql.catalog.catalog_changes import Catalog
 from barnabas.pipeline.sql.catalog.source_definitions import Defaults
 from barnabas.pipeline.sql.planning.query_writing import written
+from barnabas.pipeline.sql.planning.registry_inference import RegistryInference
 from barnabas.pipeline.sql.scripts import parse_statement, statement_texts
 from barnabas.pipeline.sql.shell.inserted_rows import InsertedRow
 from barnabas.pipeline.sql.shell.session_values import (
@@ -232,6 +233,7 @@ class SqlSession:
             given.get("persistence.default.format.key", "KAFKA"),
             given.get("persistence.default.format.value"),
             given.get("persistence.wrap.single.values", "true").lower() == "true",
+            schemas=RegistryInference(registry) if (registry := self.settings.registry) else None,
         )
 
     def _librdkafka(self) -> dict[str, Any]:
