@@ -1,9 +1,11 @@
 """Queries to plans: the columns and the key of results, and what is refused."""
 
 import pytest
+from sqlglot import expressions as exp
 
-from barnabas.pipeline.sql.analysis.plan_values import QueryPlan
+from barnabas.pipeline.sql.analysis.plan_values import PlannedRelation, QueryPlan
 from barnabas.pipeline.sql.analysis.query_analysis import plan_of
+from barnabas.pipeline.sql.analysis.relations import Relations
 from barnabas.pipeline.sql.scripts import parse_script
 from barnabas.pipeline.sql.sql_failures import SqlError
 from barnabas.pipeline.sql.statement_values import Select
@@ -85,6 +87,7 @@ RESULTS = [
         "SELECT rowkey_3, other FROM r FULL JOIN k WITHIN 1 DAY ON r.id = k.rowkey",
         "ROWKEY_3 INTEGER KEY, OTHER STRING",
     ),
+    ("SELECT id, MAP(other := id, 'k' := 2) AS m FROM r", "ID INTEGER KEY, M MAP<STRING, INTEGER>"),
     ("SELECT * FROM r PARTITION BY rowtime", "ROWTIME BIGINT KEY, OTHER STRING, ID INTEGER"),
     (
         "SELECT id, name, STRUCT(name := 1, b := 2)->name, addr->town FROM s",
@@ -159,3 +162,12 @@ def test_query_that_is_refused(query: str, message: str) -> None:
     with pytest.raises(SqlError) as error:
         plan(query)
     assert message in str(error.value)
+
+
+def test_keys_of_a_map_are_columns_and_names_in_a_struct_are_not() -> None:
+    (statement,) = parse_script("SELECT MAP(other := id) AS m, STRUCT(other := id) AS s FROM r")
+    assert isinstance(statement, Select)
+    relations = Relations([PlannedRelation("R", CATALOG.source("R"))], {})
+    found = [relations.qualified(each.expression) for each in statement.items]
+    names = [[column.sql() for column in each.find_all(exp.Column)] for each in found]
+    assert names == [['"R"."OTHER"', '"R"."ID"'], ['"R"."ID"']]

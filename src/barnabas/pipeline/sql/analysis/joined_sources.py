@@ -43,7 +43,16 @@ def joined(relations: Relations, joins: tuple[tuple[Join, PlannedRelation], ...]
         left_node, right_node = _sides(written, relations, known, right)
         is_primary = any(same_expression(left_node, each) for each in keys)
         planned.append(
-            _planned(written, relations, known[0], right, left_node, right_node, is_primary)
+            _planned(
+                written,
+                relations,
+                known[0],
+                right,
+                left_node,
+                right_node,
+                is_primary=is_primary,
+                is_first=not planned,
+            )
         )
         _check(written, planned[-1], known[0], right, right_node)
         if planned[-1].by_foreign_key:
@@ -103,7 +112,9 @@ def _planned(
     right: PlannedRelation,
     left_node: exp.Expr,
     right_node: exp.Expr,
+    *,
     is_primary: bool,
+    is_first: bool,
 ) -> PlannedJoin:
     keys = typed(left_node, relations), typed(right_node, relations)
     if keys[0].type != keys[1].type:
@@ -119,7 +130,8 @@ def _planned(
         *keys,
         written.within,
         is_left_table=left.source.is_table,
-        by_keys=_is_key(left, left_node) and _is_key(right, right_node),
+        keeps_left=is_primary or (is_first and _is_key(left, left_node)),
+        keeps_right=_is_key(right, right_node),
         by_foreign_key=left.source.is_table and right.source.is_table and not is_by_key,
     )
 

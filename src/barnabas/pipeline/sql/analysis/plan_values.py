@@ -47,9 +47,16 @@ class PlannedJoin:
     right_key: TypedExpression
     within: Within | None
     is_left_table: bool
-    by_keys: bool
-    """True when both sides are the key columns of their sources."""
+    keeps_left: bool
+    """True when the left side is the key of the records before the join."""
+    keeps_right: bool
+    """True when the right side is the key of its source."""
     by_foreign_key: bool = False
+
+    @property
+    def by_keys(self) -> bool:
+        """True when both sides are keys already."""
+        return self.keeps_left and self.keeps_right
 
 
 @dataclass(frozen=True)

@@ -55,15 +55,13 @@ def joined_sources(app: App, plan: QueryPlan, start: str) -> Side:
 
 
 def _read(app: App, relation: PlannedRelation, start: str) -> Side:
-    if not relation.source.is_table:
-        return Side(read_stream(app, relation.source, start), layout_of(relation))
-    if len(relation.source.key) != 1:
-        raise UnresolvedError(
-            f"The key of {relation.source.name} has several columns, and such joins do not run yet"
-        )
-    layout = layout_of(relation)
-    layout[relation.alias, relation.source.key[0].name] = functions().col("key").getField(_KEY)
-    return Side(read_table(app, relation.source, key_names=[_KEY]), layout)
+    source, layout = relation.source, layout_of(relation)
+    names = [f"k{index}" for index in range(len(source.key))]
+    for name, each in zip(names, source.key, strict=True):
+        layout[relation.alias, each.name] = functions().col("key").getField(name)
+    if source.is_table:
+        return Side(read_table(app, source, key_names=names), layout)
+    return Side(read_stream(app, source, start, key_names=names), layout)
 
 
 def _joined(left: Side, right: Side, join: PlannedJoin) -> Side:
@@ -101,11 +99,15 @@ def _records(one: _Flat, other: _Flat, join: PlannedJoin) -> Stream | Table:
         if not isinstance(other.records, Table):
             raise UnresolvedError("A table is joined with tables only")
         return _of_tables(one.records, other.records, join, _key(join.left_key, one, join.left))
-    left = one.records.select_key(_key(join.left_key, one, join.left))
+    left = one.records
+    if not join.keeps_left:
+        left = left.select_key(_key(join.left_key, one, join.left))
     if isinstance(other.records, Table):
         joins = {"INNER": left.join_table, "LEFT": left.left_join_table}
         return joins[join.kind](other.records)
-    right = other.records.select_key(_key(join.right_key, other, join.right))
+    right = other.records
+    if not join.keeps_right:
+        right = right.select_key(_key(join.right_key, other, join.right))
     return _of_streams(left, right, join)
 
 

@@ -29,11 +29,15 @@ Layout: TypeAlias = dict[tuple[str, str], Column]
 _PARSE: Final = "PARSE_TIMESTAMP"
 
 
-def read_stream(app: App, source: Source, start: str) -> Stream:
-    """Return the records of a stream; those that do not decode are skipped."""
+def read_stream(app: App, source: Source, start: str, key_names: Sequence[str] = ()) -> Stream:
+    """Return the records of a stream; those that do not decode are skipped.
+
+    `key_names` are names for the key's fields instead of those of the columns.
+    """
+    key = key_serde(source, with_window=True)
     return app.topic(
         source.topic,
-        key=key_serde(source, with_window=True),
+        key=renamed_key(key, source, key_names) if key_names else key,
         value=value_serde(source),
         time=time_of(source),
         on_error="skip",
