@@ -162,7 +162,7 @@ def test_directories_of_java_plugins_are_given_to_the_runner(record: Path) -> No
 
 
 def test_directories_of_java_plugins_are_the_plugin_path() -> None:
-    given = Given(None, "127.0.0.1:0", None, (), (), ("/opt/a", "/opt/b"), None)
+    given = Given(None, "127.0.0.1:0", None, (), (), ("/opt/a", "/opt/b"), False, None)
     java = runner_settings(given).java
     assert java is not None
     assert java.plugin_path == ("/opt/a", "/opt/b")

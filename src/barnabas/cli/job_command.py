@@ -141,7 +141,7 @@ def list_jobs(runner: RunnerClient, *, watch: bool, as_json: bool) -> None:
     if watch:
         watch_jobs(_COLUMNS, lambda: job_rows(runner, read_states(runner)))
     elif as_json:
-        jobs = runner.ask("GET", "/connectors", expand="status")
+        jobs = runner.ask("GET", "/connectors", expand="status", hidden=True)
         progress: dict[str, Any] = runner.find("GET", "/progress") or {}
         for name, found in jobs.items():
             found["progress"] = progress.get(name)

@@ -27,7 +27,7 @@ _INDENT = "  "
 
 def read_states(runner: RunnerClient) -> dict[str, Any]:
     """Return the configuration and states of each job."""
-    jobs: dict[str, Any] = runner.ask("GET", "/connectors?expand=status&expand=info")
+    jobs: dict[str, Any] = runner.ask("GET", "/connectors?expand=status&expand=info&hidden=true")
     return jobs
 
 

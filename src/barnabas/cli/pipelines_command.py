@@ -18,6 +18,7 @@ from barnabas.cli.pipelines_options import (
     runner_settings,
     session_settings,
 )
+from barnabas.cli.pipelines_sql import sql_listener
 from barnabas.cli.pipelines_submit import submit
 from barnabas.config import ConfigError
 
@@ -61,10 +62,15 @@ def pipelines(given: Given, options: HttpOptions, log_level: str, log_format: st
         click.echo(f"pipelines ready url={url} group={settings.group_id}")
 
     async def serve(stop: Stop) -> None:
-        with tempfile.TemporaryDirectory(prefix="barnabas-pipelines-") as directory:
+        with (
+            tempfile.TemporaryDirectory(prefix="barnabas-pipelines-") as directory,
+            sql_listener(settings, given.sql_listen, http) as serve_sql,
+        ):
             session = session_settings(settings, Path(directory))
             engine = Engine(session, settings.view_directory)
-            runner_listen = RunnerListen(address, http, given.advertised_url, TopicAuthorizer)
+            runner_listen = RunnerListen(
+                address, http, given.advertised_url, TopicAuthorizer, serve_sql
+            )
             await run_runner(settings, runner_listen, engine, on_ready, stop)
 
     return run_companion(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -67,6 +68,19 @@ _OPTIONS = (
         "Kafka's Connect runs; repeatable.",
     ),
     click.option(
+        "--sql",
+        "has_sql",
+        is_flag=True,
+        help="Run SQL: a stored catalog, and the queries of its statements as jobs.",
+    ),
+    click.option(
+        "--sql-listen",
+        metavar="HOST:PORT",
+        default="127.0.0.1:8088",
+        show_default=True,
+        help="With --sql, where clients of ksqlDB's REST API connect; port 0 takes a free one.",
+    ),
+    click.option(
         "--advertised-url", metavar="URL", help="Where other runners' clients reach this one."
     ),
 )
@@ -82,6 +96,8 @@ class Given:
     settings_pairs: tuple[str, ...]
     spark_pairs: tuple[str, ...]
     plugin_directories: tuple[str, ...]
+    has_sql: bool
+    sql_listen: str
     advertised_url: str | None
 
 
@@ -95,6 +111,8 @@ def runner_options(command: Callable[..., int]) -> Callable[..., int]:
         settings_pairs: tuple[str, ...],
         spark_pairs: tuple[str, ...],
         plugin_directories: tuple[str, ...],
+        has_sql: bool,
+        sql_listen: str,
         advertised_url: str | None,
         **others: object,
     ) -> int:
@@ -105,6 +123,8 @@ def runner_options(command: Callable[..., int]) -> Callable[..., int]:
             settings_pairs,
             spark_pairs,
             plugin_directories,
+            has_sql,
+            sql_listen,
             advertised_url,
         )
         return command(given=given, **others)
@@ -119,6 +139,7 @@ def runner_options(command: Callable[..., int]) -> Callable[..., int]:
 
 def runner_settings(given: Given) -> RunnerSettings:
     """Return the runner's settings: the options over the file. Raises ConfigError."""
+    from barnabas.config import ConfigError
     from barnabas.pipeline.jobs.runner_settings import RunnerSettings
 
     overrides = pairs(given.settings_pairs, "--set") | pairs(given.spark_pairs, "--spark")
@@ -126,7 +147,12 @@ def runner_settings(given: Given) -> RunnerSettings:
         overrides["bootstrap.servers"] = given.bootstrap
     if given.plugin_directories:
         overrides["plugin.path"] = ",".join(given.plugin_directories)
-    return RunnerSettings.load(given.file, overrides)
+    if given.has_sql:
+        overrides["barnabas.sql.enable"] = "true"
+    settings = RunnerSettings.load(given.file, overrides)
+    if settings.sql is not None and find_spec("sqlglot") is None:
+        raise ConfigError("sqlglot is missing, which SQL needs: pip install 'barnabas[spark,sql]'")
+    return settings
 
 
 def listener_options(settings: RunnerSettings, options: HttpOptions) -> HttpOptions:

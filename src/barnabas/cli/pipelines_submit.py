@@ -135,7 +135,8 @@ def _arguments(context: click.Context, is_remote: bool) -> tuple[list[str], list
                 if not path.is_file():
                     raise ConfigError(f"file {path} does not exist")
                 text = path.name if is_remote else str(path)
-            arguments += [parameter.opts[0], text]
+            is_flag = isinstance(parameter, click.Option) and parameter.is_flag
+            arguments += [parameter.opts[0]] if is_flag else [parameter.opts[0], text]
     return arguments, list(files.values())
 
 

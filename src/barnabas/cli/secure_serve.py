@@ -40,6 +40,7 @@ _GRANTS: Final[Mapping[str, tuple[Grant, ...]]] = {
     # Connect's own topics, groups and transactions; what jobs read and write is granted by hand.
     "pipelines": (
         Grant(ResourceType.TOPIC, "connect-", _STORED, _PREFIXED),
+        Grant(ResourceType.TOPIC, "_barnabas_sql_commands", _STORED),
         Grant(ResourceType.GROUP, "connect-", _READ, _PREFIXED),
         Grant(ResourceType.GROUP, "barnabas-pipelines", _READ, _PREFIXED),
         Grant(ResourceType.TRANSACTIONAL_ID, "connect-", _WRITE, _PREFIXED),

@@ -80,6 +80,14 @@ _STOP_GRACE_S = {"pipelines": 60.0}
     type=click.Path(dir_okay=False, path_type=Path),
     help="Properties of the runner, such as connect-distributed.properties.",
 )
+@click.option("--sql", is_flag=True, help="Run pipelines with SQL beside the node.")
+@click.option(
+    "--sql-listen",
+    metavar="HOST:PORT",
+    default="127.0.0.1:8088",
+    show_default=True,
+    help="Where clients of ksqlDB's REST API connect.",
+)
 def serve(
     data: Path | None,
     listen: str | None,
@@ -92,6 +100,8 @@ def serve(
     pipelines: bool,
     pipelines_listen: str,
     pipelines_config: Path | None,
+    sql: bool,
+    sql_listen: str,
     *,
     pin: bool,
     secure: bool,
@@ -106,8 +116,9 @@ def serve(
         wanted.append(
             _Companion("registry", registry_listen, "--client-config", registry_client_config)
         )
-    if pipelines:
-        wanted.append(_Companion("pipelines", pipelines_listen, "--config", pipelines_config))
+    if pipelines or sql:
+        more = ("--sql", "--sql-listen", sql_listen) if sql else ()
+        wanted.append(_Companion("pipelines", pipelines_listen, "--config", pipelines_config, more))
     try:
         if secure:
             _check_secure(file)
@@ -139,6 +150,8 @@ class _Companion(NamedTuple):
     listen: str
     file_option: str
     file: Path | None
+    more: tuple[str, ...] = ()
+    """Options that only this companion has."""
 
 
 def _check_secure(file: Path | None) -> None:
@@ -189,7 +202,10 @@ def _secured_commands(files: SecuredFiles, wanted: Sequence[_Companion]) -> dict
     from barnabas.cli.secure_serve import companion_options
 
     return {
-        each.name: ["--listen", each.listen, *companion_options(files, each.name, each.file_option)]
+        each.name: [
+            *("--listen", each.listen, *each.more),
+            *companion_options(files, each.name, each.file_option),
+        ]
         for each in wanted
     }
 
@@ -206,7 +222,7 @@ def _refuse_open(directory: Path) -> None:
 
 def _options(companion: _Companion) -> list[str]:
     """Return the options of a companion's command."""
-    options = ["--listen", companion.listen]
+    options = ["--listen", companion.listen, *companion.more]
     if companion.file is None:
         return options
     return [*options, companion.file_option, str(companion.file)]

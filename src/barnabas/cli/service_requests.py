@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import functools
 import json
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import urlencode, urlsplit
 
@@ -16,7 +17,7 @@ from barnabas.http_failures import reason_of
 
 if TYPE_CHECKING:
     import ssl
-    from collections.abc import Callable
+    from collections.abc import Callable, Generator
 
     import httpx
 
@@ -76,22 +77,54 @@ class ServiceClient:
         given = {name: _query_text(value) for name, value in query.items() if value is not None}
         target = f"{self.url}{path}" + (f"?{urlencode(given)}" if given else "")
         data = None if body is None else json.dumps(body).encode()
-        try:
-            with httpx.Client(
+        with (
+            self._errors(),
+            httpx.Client(
                 headers=self._headers,
                 timeout=self._timeout,
                 follow_redirects=True,
                 verify=self._trust(),
-            ) as client:
-                answer = client.request(method, target, content=data)
+            ) as client,
+        ):
+            answer = client.request(method, target, content=data)
+        if not answer.is_success:
+            raise self.refusal(answer)
+        return answer.content.decode()
+
+    @contextmanager
+    def streamed(self, method: str, path: str, body: Any) -> Generator[httpx.Response]:
+        """Yield the answer before its body is there, which has no limit of time.
+
+        Raises ServiceRefusalError or CliError.
+        """
+        import httpx
+
+        data = json.dumps(body).encode()
+        with (
+            self._errors(),
+            httpx.Client(
+                headers=self._headers,
+                timeout=httpx.Timeout(self._timeout, read=None),
+                verify=self._trust(),
+            ) as client,
+            client.stream(method, f"{self.url}{path}", content=data) as answer,
+        ):
+            if not answer.is_success:
+                raise self.refusal(answer)
+            yield answer
+
+    @contextmanager
+    def _errors(self) -> Generator[None]:
+        """Raise CliError for a server that does not answer."""
+        import httpx
+
+        try:
+            yield
         except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError, ImportError) as error:
             # ImportError: the environment names a SOCKS proxy, which httpx needs a package for.
             raise CliError(
                 f"{self.service} {self.url}: {reason_of(error)}; {self.remedy}", UNREACHABLE
             ) from None
-        if not answer.is_success:
-            raise self.refusal(answer)
-        return answer.content.decode()
 
     def _trust(self) -> ssl.SSLContext:
         """Return the certificates that the client trusts."""
@@ -116,7 +149,7 @@ def _query_text(value: object) -> str:
 def service_options(
     command: Callable[..., Any],
     argument: str,
-    create: Callable[[str, str | None, str | None], ServiceClient],
+    create: Callable[[str, str | None, str | None], ServiceClient | None],
     *,
     option: str,
     default_url: str,
@@ -136,7 +169,7 @@ def service_options(
         metavar="URL",
         envvar=f"BARNABAS_{option.upper()}",
         default=default_url,
-        show_default=True,
+        show_default=bool(default_url),
         help=url_help,
     )
     @click.option(

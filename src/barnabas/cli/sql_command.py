@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import sys
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -11,16 +11,36 @@ import click
 
 from barnabas.cli.client_options import Client, client_options, pairs
 from barnabas.cli.command_errors import CliError
-from barnabas.cli.terminal_output import print_table
+from barnabas.cli.service_requests import service_options
+from barnabas.cli.sql_output import show
+from barnabas.cli.sql_scripts import STDIN, LocalExecutor, read_script, run_script
+from barnabas.cli.sql_server import RemoteExecutor, SqlClient
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
-    from barnabas.pipeline.sql.shell.session_values import Answer
+    from barnabas.cli.sql_scripts import Executor
     from barnabas.pipeline.sql.shell.sql_session import SqlSession
 
 _POLL_S = 0.2
-_STDIN = Path("-")
+_TIMEOUT_S = 90.0
+
+
+def _server_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options of a server; the command gets its client, None without --server."""
+
+    def create(url: str, user: str | None, ca: str | None) -> SqlClient | None:
+        return None if not url else SqlClient(url, user, ca, _TIMEOUT_S)
+
+    return service_options(
+        command,
+        "server",
+        create,
+        option="server",
+        default_url="",
+        url_help="Let this server run the statements, such as http://127.0.0.1:8088.",
+        server="server",
+    )
 
 
 @click.command()
@@ -54,9 +74,11 @@ _STDIN = Path("-")
     metavar="NAME=VALUE",
     help="A property of Spark; repeatable.",
 )
+@_server_options
 @client_options
 def sql(
     client: Client,
+    server: SqlClient | None,
     *,
     files: tuple[Path, ...],
     text: str | None,
@@ -66,15 +88,19 @@ def sql(
     as_json: bool,
     spark_pairs: tuple[str, ...],
 ) -> None:
-    """Run SQL statements over topics; queries run until interrupted."""
-    if not files and text is None:
+    """Run SQL statements over topics; without any, at a prompt. Queries run until interrupted."""
+    scripts = [read_script(file) for file in files] + ([] if text is None else [text])
+    if not scripts and not sys.stdin.isatty():
         raise click.UsageError("give a file with --file, or statements with --execute")
-    scripts = [_read(file) for file in files] + ([] if text is None else [text])
+    if server is not None:
+        _check_parser()
+        _run(RemoteExecutor(server), scripts, as_json=as_json)
+        return
     client.metadata()  # an error that names the server, before Spark starts
     given = _Given(name or _name_of(files, text), state, registry or "")
     session = _session(client, given, pairs(spark_pairs, "--spark"))
     try:
-        _run(session, scripts, as_json=as_json)
+        _run(LocalExecutor(session), scripts, as_json=as_json, session=session)
     finally:
         session.close()
 
@@ -85,22 +111,18 @@ class _Given(NamedTuple):
     registry: str
 
 
-def _read(file: Path) -> str:
-    """Return the text of a file, or of the standard input. Raises CliError."""
-    if file == _STDIN:
-        return sys.stdin.read()
-    try:
-        return file.read_text("utf-8")
-    except OSError as error:
-        raise CliError(f"cannot read {file}: {error.strerror}") from None
-    except UnicodeDecodeError as error:
-        raise CliError(f"{file} is not UTF-8 at byte {error.start}") from None
-
-
 def _name_of(files: Sequence[Path], text: str | None) -> str:
-    if text is not None or not files or files[0] == _STDIN:
+    if text is not None or not files or files[0] == STDIN:
         return "sql"
     return files[0].stem
+
+
+def _check_parser() -> None:
+    """Raise CliError when the parser's library is missing."""
+    try:
+        import_module("barnabas.pipeline.sql.scripts")
+    except ImportError as error:
+        raise CliError(f"{error.name} is missing: pip install 'barnabas[sql]'") from None
 
 
 def _session(client: Client, given: _Given, spark: dict[str, str]) -> SqlSession:
@@ -124,43 +146,44 @@ def _session(client: Client, given: _Given, spark: dict[str, str]) -> SqlSession
         raise CliError(f"{error}; see --name") from None
 
 
-def _run(session: SqlSession, scripts: Sequence[str], *, as_json: bool) -> None:
+def _run(
+    executor: Executor,
+    scripts: Sequence[str],
+    *,
+    as_json: bool,
+    session: SqlSession | None = None,
+) -> None:
     from barnabas.pipeline.spark.session import SparkUnavailableError
     from barnabas.pipeline.sql.sql_failures import SqlError
     from barnabas.pipeline.streams.state_directory import StateInUseError
-    from barnabas.pipeline.streams.stop_signals import stop_requests
     from barnabas.pipeline.streams.stream_queries import StreamFailedError
 
     try:
+        if not scripts:
+            _prompt(executor, session, as_json=as_json)
+            return
         for script in scripts:
-            for answer in session.execute(script):
-                _print(answer, as_json=as_json)
-        with stop_requests() as is_requested:
-            while session.has_queries and not is_requested.is_set():
-                session.wait(_POLL_S)
+            for each in run_script(executor, script):
+                if not show(each, as_json=as_json):
+                    return
+        if session is not None:
+            _wait(session)
     except (SqlError, StreamFailedError, SparkUnavailableError, StateInUseError) as error:
         raise CliError(str(error)) from None
 
 
-def _print(answer: Answer, *, as_json: bool) -> None:
-    from barnabas.pipeline.sql.shell.session_values import Listing, Message
+def _prompt(executor: Executor, session: SqlSession | None, *, as_json: bool) -> None:
+    from barnabas.cli.sql_prompt import run_prompt
 
-    if isinstance(answer, Message):
-        click.echo(answer.text, err=as_json)
-    elif isinstance(answer, Listing):
-        print_table(answer.columns, answer.rows)
-    else:
-        if not as_json:
-            click.echo(" | ".join(answer.columns))
-        for row in answer.rows:
-            if as_json:
-                click.echo(json.dumps(dict(zip(answer.columns, row, strict=True))))
-            else:
-                click.echo(" | ".join(_text(each) for each in row))
-            sys.stdout.flush()
+    if session is not None:
+        click.echo("Statements run in this process: queries end with it, and nothing is stored.")
+    run_prompt(executor, as_json=as_json)
 
 
-def _text(value: Any) -> str:
-    if value is None:
-        return "null"
-    return value if isinstance(value, str) else json.dumps(value)
+def _wait(session: SqlSession) -> None:
+    """Wait while queries run. Raises StreamFailedError."""
+    from barnabas.pipeline.streams.stop_signals import stop_requests
+
+    with stop_requests() as is_requested:
+        while session.has_queries and not is_requested.is_set():
+            session.wait(_POLL_S)

@@ -1,13 +1,14 @@
 """An application with everything around it that all rooms share.
 
 Each request passes, from the outside in: metrics and the request log; framing that h11 accepts and
-proxies read in different ways; `/healthz` and `/metrics`; authentication; the body limit. An
-exception of the application is a 500 response, logged with its traceback.
+proxies read in different ways; `/healthz` and `/metrics`; authentication; the body limit, except on
+paths whose bodies are streams. An exception of the application is a 500 response, logged with its
+traceback.
 """
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Final
 
 from barnabas.http.asgi import (
@@ -63,6 +64,7 @@ class HostedApp:
         not_ready: Callable[[], str | None] = always_ready,
         error_body: ErrorBody = json_error,
         peers: PeerKey | None = None,
+        streamed_paths: Collection[str] = (),
     ) -> None:
         """`not_ready` returns why the application cannot serve yet, None once it can."""
         self.metrics = metrics or HostMetrics()
@@ -73,6 +75,7 @@ class HostedApp:
         self._not_ready = not_ready
         self._error_body = error_body
         self._peers = peers
+        self._streamed_paths = streamed_paths
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request; a WebSocket is refused with 403."""
@@ -104,8 +107,9 @@ class HostedApp:
                     await self._authentication.authenticate(scope)
                 current_connection().authenticated()
                 adopt_first_caller(scope, self._peers)
-                body = limited(scope, timed(receive), self._body_bytes_max)
-                await self._app(scope, body, exchange.send)
+                if scope["path"] not in self._streamed_paths:
+                    receive = limited(scope, timed(receive), self._body_bytes_max)
+                await self._app(scope, receive, exchange.send)
         except AuthenticationFailedError as error:
             headers = self._authentication.challenges if self._authentication else []
             await self._refuse(exchange, 401, str(error), headers)

@@ -6,7 +6,7 @@ async with trio.open_nursery() as nursery:
 
 import logging
 import socket
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from typing import TYPE_CHECKING
 
 import trio
@@ -46,12 +46,14 @@ async def serve_app(
     brokers: ClientConfig | None = None,
     stop: Callable[[], Awaitable[None]] | None = None,
     listener: socket.socket | None = None,
+    streamed_paths: Collection[str] = (),
     task_status: "trio.TaskStatus[str]" = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Serve until cancelled, or until `stop` returns; then requests in flight end first.
 
     Reports the URL once it listens. A room that must have its port first gives the `listener` that
     `bind_listener` made; the host closes it. With `auth` by Kafka, `brokers` check credentials.
+    Bodies sent to `streamed_paths` have no limits of size and time here: the room has its own.
 
     Raises HttpStartError when it cannot listen, ConfigError for unusable settings, and
     MissingPackageError when a package is not installed.
@@ -69,6 +71,7 @@ async def serve_app(
         not_ready=not_ready,
         error_body=error_body,
         peers=await peer_key(brokers, options.peer_secret),
+        streamed_paths=streamed_paths,
     )
     connections = UnauthenticatedConnections(options.limits, hosted.metrics.closed_unauthenticated)
     hosted.metrics.show_unauthenticated(lambda: len(connections))

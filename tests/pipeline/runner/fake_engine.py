@@ -68,6 +68,10 @@ class FakeEngine:
         for job in self.jobs:
             job.is_stopped = job.is_stopped or job.plan.needs_session
 
+    @property
+    def session(self) -> Any:
+        raise RuntimeError("there is no Spark here")
+
     def is_alive(self) -> bool:
         return self.is_up
 

@@ -5,7 +5,7 @@ import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -81,11 +81,12 @@ def live_runner(
     *,
     http: HttpOptions | None = None,
     more: Mapping[str, str] | None = None,
+    serve_sql: Callable[[Any, Any], Awaitable[None]] | None = None,
     **properties: str,
 ) -> Iterator[LiveRunner]:
     """Run a runner; it ends with the block. `_` in names of properties replaces the dot.
 
-    `more` are properties under their own names.
+    `more` are properties under their own names, `serve_sql` gets SQL where they enable it.
     """
     started = threading.Event()
     found: list[str] = []
@@ -111,6 +112,7 @@ def live_runner(
                     ListenAddress("127.0.0.1", 0),
                     http or HttpOptions(),
                     authorizer=TopicAuthorizer,
+                    serve_sql=serve_sql,
                 )
                 await run_runner(settings, listen, used, on_ready)
         except BaseException as error:

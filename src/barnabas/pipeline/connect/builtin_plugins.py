@@ -109,6 +109,7 @@ _SINKS: Final = {
     "barnabas.MirrorConnector": "barnabas.pipeline.mirror.flow_connector:MirrorConnector",
     "barnabas.TopicCopyConnector": "barnabas.pipeline.jobs.topic_copy:TopicCopyConnector",
     "barnabas.ViewConnector": "barnabas.pipeline.views.view_connector:ViewConnector",
+    "barnabas.sql.Query": "barnabas.pipeline.sql.hosting.query_connector:QueryConnector",
 }
 
 BUILTIN_PLUGINS: Final[tuple[Plugin, ...]] = (

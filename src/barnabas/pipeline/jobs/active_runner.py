@@ -135,6 +135,10 @@ class ActiveRunner:
         jobs = {name: run.job for name, run in self._runs.items()}
         return {name: job.view for name, job in jobs.items() if isinstance(job, ViewJob)}
 
+    def want_engine(self) -> None:
+        """Start the engine, unless it runs, for a caller other than a job."""
+        self._engine_needed.set()
+
     async def _keep_engine(self) -> None:
         """Start the engine with the first job that needs it, and again when it ends by itself.
 

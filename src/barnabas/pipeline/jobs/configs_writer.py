@@ -57,8 +57,16 @@ class ConfigsWriter:
     async def write(self, records: Sequence[KeyValue]) -> int:
         """Write records in one transaction; return the offset behind the last one.
 
-        Readers of committed records may see them later: the coordinator writes the end of the
-        transaction to the topic after it has answered. Raises ConfigsWriteError.
+        Raises ConfigsWriteError.
+        """
+        return (await self.write_all({self._topic: records}))[self._topic]
+
+    async def write_all(self, records: Mapping[str, Sequence[KeyValue]]) -> dict[str, int]:
+        """Write records of several topics in one transaction; each topic has one partition.
+
+        Returns the offset behind the last record of each topic. Readers of committed records may
+        see them later: the coordinator writes the end of the transaction to the topics after it has
+        answered. Raises ConfigsWriteError.
         """
         async with self._lock:
             return await trio.to_thread.run_sync(self._write, records)
@@ -73,23 +81,25 @@ class ConfigsWriter:
     def _release(self) -> None:
         self._producer = None  # librdkafka's client ends with the last reference
 
-    def _write(self, records: Sequence[KeyValue]) -> int:
+    def _write(self, records: Mapping[str, Sequence[KeyValue]]) -> dict[str, int]:
         producer = self._producer
         if producer is None:
             raise ConfigsWriteError("this runner is not active", is_fenced=True)
         refused: list[KafkaError] = []
-        offsets = [-1]
+        offsets = dict.fromkeys(records, -1)
 
         def delivered(error: KafkaError | None, message: Message) -> None:
             if error is not None:
                 refused.append(error)
             else:
-                offsets.append(message.offset() or 0)
+                topic = message.topic() or ""
+                offsets[topic] = max(offsets[topic], message.offset() or 0)
 
         try:
             producer.begin_transaction()
-            for key, value in records:
-                producer.produce(self._topic, value, key, _PARTITION, on_delivery=delivered)
+            for topic, pairs in records.items():
+                for key, value in pairs:
+                    producer.produce(topic, value, key, _PARTITION, on_delivery=delivered)
             producer.commit_transaction(_TIMEOUT_S)
         except KafkaException as error:
             failure = _failure(error, refused)
@@ -97,7 +107,7 @@ class ConfigsWriter:
                 with contextlib.suppress(KafkaException):
                     producer.abort_transaction(_TIMEOUT_S)
             raise failure from None
-        return max(offsets) + 1
+        return {topic: offset + 1 for topic, offset in offsets.items()}
 
 
 def _failure(error: KafkaException, refused: Sequence[KafkaError] = ()) -> ConfigsWriteError:

@@ -23,6 +23,9 @@ TOPIC_COPY_CLASS: Final = "barnabas.TopicCopyConnector"
 VIEW_CLASS: Final = "barnabas.ViewConnector"
 """The class name of jobs that keep a view."""
 
+QUERY_CLASS: Final = "barnabas.sql.Query"
+"""The class name of jobs that run a query of SQL."""
+
 MIRROR_CLASS: Final = "barnabas.MirrorConnector"
 """The class name of flows between clusters."""
 
@@ -37,6 +40,7 @@ TARGET_TOPIC: Final = "target.topic"
 _OWN_KINDS: Final = {
     TOPIC_COPY_CLASS: JobKind.COPY,
     VIEW_CLASS: JobKind.VIEW,
+    QUERY_CLASS: JobKind.QUERY,
     MIRROR_CLASS: JobKind.MIRROR,
     **dict.fromkeys(MIRROR_MAKER_CLASSES, JobKind.MIRROR),
     "barnabas.SparkSink": JobKind.SPARK_SINK,
@@ -77,7 +81,7 @@ def group_of(name: str, kind: JobKind, config: Mapping[str, str | None]) -> str:
         return given
     if kind is JobKind.MIRROR:
         return f"mirror-{name}"
-    return name if kind is JobKind.COPY else f"connect-{name}"
+    return name if kind in (JobKind.COPY, JobKind.QUERY) else f"connect-{name}"
 
 
 def with_prefix(properties: Mapping[str, str | None], prefix: str) -> dict[str, str]:

@@ -188,7 +188,8 @@ DEFINITION: Final = ConfigDef(
             "checkpoint.dir",
             ConfigType.STRING,
             None,
-            "Where jobs with state keep it; all hosts of a cluster must share it.",
+            "Where jobs with state keep it; all hosts of a cluster must share it. By default a "
+            "temporary directory, and with SQL barnabas/pipelines in the user's state directory.",
         ),
         _key(
             "lake.formats",
@@ -197,6 +198,31 @@ DEFINITION: Final = ConfigDef(
             "The table formats of SparkSink and SparkSource whose libraries the runner fetches "
             "once: delta, iceberg.",
             validator=_known_formats,
+        ),
+        _key(
+            "barnabas.sql.enable",
+            ConfigType.BOOLEAN,
+            False,
+            "True runs SQL on the runner, as --sql does: a stored catalog, and queries as jobs.",
+        ),
+        _key(
+            "barnabas.sql.storage.topic",
+            ConfigType.STRING,
+            "_barnabas_sql_commands",
+            "The topic of SQL's catalog: one partition, compacted.",
+            validator=clean_name,
+        ),
+        _key(
+            "barnabas.sql.storage.replication.factor",
+            ConfigType.SHORT,
+            _BROKER_DEFAULT,
+            "The replication factor of the topic of SQL's catalog; -1 is the brokers' default.",
+        ),
+        _key(
+            "ksql.schema.registry.url",
+            ConfigType.STRING,
+            "",
+            "The schema registry of SQL's formats AVRO, PROTOBUF and JSON_SR.",
         ),
         _key(
             "plugin.path",
@@ -230,6 +256,15 @@ class StorageTopic:
     name: str
     partitions: int
     replication_factor: int
+
+
+@attrs.frozen
+class SqlSettings:
+    """SQL on the runner."""
+
+    catalog: StorageTopic
+    registry: str
+    """The address of the schema registry, or an empty text."""
 
 
 @attrs.frozen
@@ -274,6 +309,8 @@ class RunnerSettings:
     """The properties of Spark's session: `spark.*`."""
     java: JavaSettings | None = None
     """None without `plugin.path`."""
+    sql: SqlSettings | None = None
+    """None for a runner without SQL."""
 
     @classmethod
     def load(cls, file: Path | None, overrides: Mapping[str, str]) -> "RunnerSettings":
@@ -311,7 +348,7 @@ class RunnerSettings:
             providers=_limits(parsed),
             tracks_topics=parsed["topic.tracking.enable"] is True,
             allows_topics_reset=parsed["topic.tracking.allow.reset"] is True,
-            checkpoint_directory=_optional(parsed["checkpoint.dir"]),
+            checkpoint_directory=_checkpoint_directory(parsed, defaults.group_id),
             lake_formats=_names(parsed["lake.formats"]),
             view_directory=_view_directory(_optional(parsed["view.dir"]), defaults.group_id),
             http_properties={k: properties[k] for k in _HTTP if properties.get(k)},
@@ -320,6 +357,7 @@ class RunnerSettings:
             acl_properties={k: properties[k] for k in _ACL_PROPERTIES if k in properties},
             spark_properties={k: v for k, v in properties.items() if k.startswith("spark.")},
             java=_java(parsed, properties),
+            sql=_sql(parsed),
         )
 
 
@@ -327,6 +365,12 @@ def _client_properties(properties: Mapping[str, str]) -> dict[str, str]:
     found = {name: value for name, value in properties.items() if name.startswith(_SECURITY)}
     found["bootstrap.servers"] = properties.get("bootstrap.servers", "127.0.0.1:9092")
     return found
+
+
+def _sql(parsed: Mapping[str, ParsedValue]) -> SqlSettings | None:
+    if parsed["barnabas.sql.enable"] is not True:
+        return None
+    return SqlSettings(_topic(parsed, "barnabas.sql", 1), str(parsed["ksql.schema.registry.url"]))
 
 
 def _java(parsed: Mapping[str, ParsedValue], properties: Mapping[str, str]) -> JavaSettings | None:
@@ -392,6 +436,15 @@ def _limits(parsed: Mapping[str, ParsedValue]) -> ProviderLimits:
         [Path(each) for each in paths] if isinstance(paths, list) else [],
         variables if isinstance(variables, list) else [],
     )
+
+
+def _checkpoint_directory(parsed: Mapping[str, ParsedValue], group_id: str) -> str | None:
+    """Return where jobs keep state: with SQL, by default, a directory that outlives the runner."""
+    given = _optional(parsed["checkpoint.dir"])
+    if given is not None or parsed["barnabas.sql.enable"] is not True:
+        return given
+    state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    return str(Path(state) / "barnabas" / "pipelines" / quote(group_id, safe=""))
 
 
 def _view_directory(given: str | None, group_id: str) -> Path:

@@ -1,7 +1,7 @@
 """The runner's view of Connect's three topics, and its writes to them."""
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 import trio
@@ -27,7 +27,7 @@ from barnabas.pipeline.jobs.core.store_records import (
 )
 from barnabas.pipeline.jobs.core.store_state import StoreState
 from barnabas.pipeline.jobs.runner_settings import RunnerSettings, StorageTopic
-from barnabas.pipeline.jobs.storage_topics import StorageLog, prepare_topic
+from barnabas.pipeline.jobs.storage_topics import KeyValue, StorageLog, prepare_topic
 from barnabas.protocol.batches.record_decoding import Record
 
 logger = logging.getLogger(__name__)
@@ -116,13 +116,28 @@ class RunnerStore:
 
         Raises ConfigsWriteError.
         """
+        await self.write_with(records, {})
+
+    async def write_with(
+        self, records: Sequence[ConfigRecord], others: Mapping[str, Sequence[KeyValue]]
+    ) -> Mapping[str, int]:
+        """Write configurations, and records of other topics, in one transaction.
+
+        Return the offset behind the last record of each topic, once the configurations are
+        replayed. Raises ConfigsWriteError.
+        """
+        own = [encode_config(record) for record in records]
+        topic = self._settings.configs.name
+        given = {topic: own, **others}
         try:
-            following = await self._writer.write([encode_config(record) for record in records])
+            following = await self._writer.write_all({k: v for k, v in given.items() if v})
         except ConfigsWriteError as error:
             if error.is_fenced:
                 self.on_fenced()
             raise
-        await _opened(self._configs).replayed_to(following)
+        if topic in following:
+            await _opened(self._configs).replayed_to(following[topic])
+        return following
 
     async def write_statuses(self, records: Sequence[StatusRecord | ActiveTopicRecord]) -> None:
         """Write records; return once they are replayed. Raises ClientError or KafkaError."""

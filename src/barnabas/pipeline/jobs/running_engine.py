@@ -21,6 +21,11 @@ class JobEngine(Protocol):
         """Clean up after a session that ended by itself. Jobs that do not need it continue."""
         ...
 
+    @property
+    def session(self) -> Any:
+        """Return the session, for queries of the caller. Raises an exception without one."""
+        ...
+
     def is_alive(self) -> bool:
         """True while the session runs and answers."""
         ...

@@ -36,7 +36,7 @@ class SourceTopics:
         """
         if plan.kind is JobKind.MIRROR:
             return plan  # its topics are of other clusters
-        if plan.kind not in FORWARD_KINDS:
+        if plan.kind not in (*FORWARD_KINDS, JobKind.QUERY):
             await prepare_topics(self._client, plan, ())
             return plan
         await self._store.catch_up_offsets()

@@ -25,9 +25,10 @@ _TARGETS: Final = {
 
 @route("GET /connectors")
 async def list_connectors(call: ConnectCall) -> Answer:
-    """List the connectors, or what `expand` asks of each."""
+    """List the connectors, or what `expand` asks of each; queries of SQL with `hidden=true`."""
     service = call.context.service
-    names = sorted(service.state.connectors)
+    is_all = call.flag("hidden")
+    names = sorted(name for name in service.state.connectors if is_all or not service.hides(name))
     expansions = call.texts("expand")
     if not expansions:
         return Answer(OK, names)

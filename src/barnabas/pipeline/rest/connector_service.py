@@ -29,6 +29,7 @@ from barnabas.pipeline.connect.rest_errors import (
 from barnabas.pipeline.connect.secret_masking import masked, unmasked
 from barnabas.pipeline.definitions.config_def import ConfigValue
 from barnabas.pipeline.definitions.config_types import ConfigValueError
+from barnabas.pipeline.delivery.plan.job_plan import JobKind
 from barnabas.pipeline.jobs.core.job_supervision import JobState, TargetState
 from barnabas.pipeline.jobs.core.store_records import (
     ActiveTopicRecord,
@@ -41,6 +42,7 @@ from barnabas.pipeline.jobs.core.store_records import (
     TargetRecord,
 )
 from barnabas.pipeline.jobs.core.store_state import ConnectorEntry, StoreState
+from barnabas.pipeline.jobs.job_config import job_kind
 from barnabas.pipeline.jobs.job_conflicts import conflicts
 
 logger = logging.getLogger(__name__)
@@ -301,6 +303,11 @@ class ConnectorService:
                 f"'/connectors/{name}/stop' endpoint"
             )
         return entry
+
+    def hides(self, name: str) -> bool:
+        """True for a connector that lists leave out: the query of a SQL statement."""
+        plugin = self.plugin_of(self.entry(name).config)
+        return plugin is not None and job_kind(plugin) is JobKind.QUERY
 
     def is_source(self, name: str) -> bool:
         """True for a connector that reads an external system."""

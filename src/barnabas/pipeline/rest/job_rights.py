@@ -31,6 +31,8 @@ _DEAD_LETTERS: Final = "errors.deadletterqueue.topic.name"
 _SOURCE_OFFSETS: Final = "offsets.storage.topic"
 _GROUP: Final = "consumer.override.group.id"
 _TRANSFORMS: Final = "transforms"
+_COPIES: Final = (JobKind.COPY, JobKind.MIRROR, JobKind.QUERY)
+"""The jobs that read topics and write topics."""
 _KEEPS_TOPIC: Final = re.compile(r"org\.apache\.kafka\.connect\.transforms\.(?!\w*Router)")
 _REFERENCE: Final = "${"
 _OWN_PLUGINS: Final = "barnabas."
@@ -143,7 +145,7 @@ def written_topics(config: Mapping[str, str | None], plugin: Plugin | None) -> I
         if config.get(key):
             yield _name(config[key] or "")
     kind = None if plugin is None else job_kind(plugin)
-    if kind is not None and not kind.is_source and kind not in (JobKind.COPY, JobKind.MIRROR):
+    if kind is not None and not kind.is_source and kind not in _COPIES:
         return
     named = [_name(config[key] or "") for key in (_TOPIC, _TARGET) if config.get(key)]
     if config.get(_PREFIX):

@@ -6,7 +6,7 @@ HTTP answers at once; meanwhile the topics are read, and Spark starts on the act
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 import trio
@@ -50,6 +50,10 @@ from barnabas.pipeline.rest.request_forwarding import RequestForwarding
 from barnabas.pipeline.rest.runner_loggers import RunnerLoggers
 from barnabas.pipeline.views.live_view import LiveView
 
+if TYPE_CHECKING:
+    from barnabas.pipeline.runner.runner_sql import RunnerSql
+    from barnabas.pipeline.sql.hosting.hosted_sql import HostedSql
+
 logger = logging.getLogger(__name__)
 _package_logger = logging.getLogger("barnabas.pipeline")
 
@@ -65,6 +69,10 @@ class RunnerListen:
     advertised_url: str | None = None
     authorizer: Callable[[KafkaClient, Mapping[str, str]], TopicAuthorizing] | None = None
     """Makes what decides by ACLs, where the settings ask for it."""
+
+    serve_sql: "Callable[[HostedSql, RestAccess], Awaitable[None]] | None" = None
+    """Serves sessions of SQL for as long as the runner runs, where the settings ask for SQL; gets
+    the rules of access too."""
 
     def check(self) -> None:
         """Raise HttpStartError for an address beyond this machine without authentication.
@@ -91,6 +99,7 @@ class Runner:
         url: str,
         tls: HttpTls | None,
         authorizer: TopicAuthorizing | None = None,
+        serve_sql: "Callable[[HostedSql, RestAccess], Awaitable[None]] | None" = None,
     ) -> None:
         registry = plugin_registry()
         self._forwarding = RequestForwarding(tls)
@@ -108,6 +117,8 @@ class Runner:
         self._java: JavaJobs | None = None
         if settings.java is not None:
             self._java = JavaJobs(client, settings, settings.java, registry)
+        self._sql: RunnerSql | None = None
+        self._serve_sql = serve_sql
         self._loggers = RunnerLoggers()
         self._logs = JobLogs()
         self._planner = JobPlanner(registry, self._providers, settings.defaults)
@@ -119,6 +130,23 @@ class Runner:
         self._java_side = self._side_of_java(validator)
         self._store.on_logger = self._apply_level
         self._store.on_fenced = self._activity.step_down
+
+    async def _open_sql(self) -> None:
+        """Read the catalog of SQL, where the settings ask for SQL: nothing else imports it."""
+        if self._settings.sql is None:
+            return
+        from barnabas.pipeline.runner.runner_sql import RunnerSql
+
+        self._sql = RunnerSql(
+            self._client,
+            self._settings,
+            self._store,
+            self._engine,
+            self._service.validate,
+            lambda: self._active,
+            lambda: self._activity.role.active_url,
+        )
+        await self._sql.host.open()
 
     def _side_of_java(self, validator: ConnectorValidator) -> JavaSide | None:
         java = self._java
@@ -195,17 +223,24 @@ class Runner:
         try:
             await self._run()
         finally:
+            if self._sql is not None:
+                self._sql.host.views.close()
             _package_logger.removeHandler(self._logs)
 
     async def _run(self) -> None:
         await self._store.open()
         if self._java is not None:
             await self._java.store.open()
+        await self._open_sql()
         self._view.cluster_id = self._client.metadata.cluster_id or ""
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._store.follow)
             if self._java is not None:
                 nursery.start_soon(self._java.store.follow)
+            if self._sql is not None:
+                nursery.start_soon(self._sql.host.follow)
+                if self._serve_sql is not None:
+                    nursery.start_soon(self._serve_sql, self._sql.host, self._access)
             nursery.start_soon(self._activity.run)
             self._view.starting = None
             while True:
@@ -267,7 +302,9 @@ async def run_runner(
             if settings.authorizes and listen.authorizer is not None:
                 authorizer = listen.authorizer(client, settings.acl_properties)
                 await authorizer.load()
-            runner = Runner(client, settings, engine, url, listen.http.tls, authorizer)
+            runner = Runner(
+                client, settings, engine, url, listen.http.tls, authorizer, listen.serve_sql
+            )
 
             async def serve(task_status: "trio.TaskStatus[str]") -> None:
                 await serve_app(

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from barnabas.pipeline.connect.plugin_registry import CONNECTORS, plugin_registry
 from barnabas.pipeline.delivery.driver.spark_library import SparkSession
 from barnabas.pipeline.delivery.micro_batches.checkpoint_files import checkpoint_of
 from barnabas.pipeline.delivery.plan.job_plan import JobKind, JobPlan, RunningJob
@@ -86,6 +87,7 @@ class Engine:
 
         place = checkpoint or self.checkpoint_of(job)
         micro_batch_removal.forget(job, group_id, properties, place)
+        micro_batch_removal.forget_chained(job, properties, self.checkpoint_of)
 
     def start_job(self, plan: JobPlan) -> RunningJob:
         """Start a job.
@@ -109,6 +111,8 @@ class Engine:
             job = slices_job.start(self.session, plan)
         elif plan.kind is JobKind.MIRROR:
             job = mirror_job.start(self.session, plan)
+        elif plan.kind is JobKind.QUERY:
+            job = self._start_query(plan)
         elif plan.kind is JobKind.SPARK_SINK:
             job = lake_job.start(self.session, plan)
         elif plan.kind is JobKind.SPARK_SOURCE:
@@ -116,6 +120,14 @@ class Engine:
         else:
             job = forward_job.start(self.session, plan)
         return self._kept(job)
+
+    def _start_query(self, plan: JobPlan) -> RunningJob:
+        """Start a query by its connector, which is above Spark. Raises JobStartError."""
+        connector = plugin_registry().find(plan.connector_class, *CONNECTORS).load()
+        found: RunningJob = connector.start_job(
+            self.session, plan, self._settings.work_directory, self.checkpoint_of
+        )
+        return found
 
     def _kept(self, job: RunningJob) -> RunningJob:
         """Return a job that ends with the engine."""

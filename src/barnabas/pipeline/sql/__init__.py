@@ -7,6 +7,9 @@ What lives here: ksqlDB's grammar, written from its documentation, on sqlglot's 
 expression parser (the extra `sql`), ksqlDB's types, functions and rules. What may not: operators of
 stream processing, which are `streams`'. Nothing that starts without SQL imports this package.
 
+    hosting             on a runner: queries as jobs, the stored catalog
+    shell               sessions: what each statement does, in this process or on a runner
+    stored              objects of the catalog as records
     planning            plans onto `barnabas.streams`, and the serdes of the formats
     analysis            queries to plans: names, types, keys, windows
     catalog             streams, tables, types and queries, as values

@@ -61,6 +61,18 @@ def statement_texts(script: str) -> Iterator[StatementText]:
         yield StatementText(script[start:end], *position(script, start))
 
 
+def has_ended(script: str) -> bool:
+    """True when the last statement of a script has its semicolon, or there is no statement."""
+    ended = True
+    for piece in _PIECE.finditer(script):
+        text = piece.group()
+        if text in ("'", "`"):
+            return False
+        if not text.isspace() and not text.startswith(("--", "/*")):
+            ended = text == ";"
+    return ended
+
+
 def parse_script(script: str, variables: dict[str, str] | None = None) -> Iterator[Statement]:
     """Parse a script's statements in order; DEFINE and UNDEFINE change the given variables.
 

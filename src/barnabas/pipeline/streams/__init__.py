@@ -7,6 +7,7 @@ How data passes: a topic is a DataFrame, an operator makes a DataFrame of a Data
 delivery writes the last one: forward, or in micro-batches where there is state.
 
     stream_app          topics in, queries out, one Spark session; stream_queries watches them
+    app_hosting         an app in a runner, which watches its queries
     app_queries         rows, plans and starts of an app's queries
     operator_chains     records between two operators with state; app_chains: their queries
     repartition_topics  topics between queries: creation, and records that are no longer needed

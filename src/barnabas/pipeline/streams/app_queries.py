@@ -35,7 +35,7 @@ from barnabas.pipeline.streams import (
     repartition_topics,
 )
 from barnabas.pipeline.streams.app_chains import AppChains
-from barnabas.pipeline.streams.known_topics import KnownTopics
+from barnabas.pipeline.streams.known_topics import GivenTopics, KnownTopics
 from barnabas.pipeline.streams.operator_chains import ChainedRecords
 from barnabas.pipeline.streams.output_frames import Letters, OutputError, OutputSerdes
 from barnabas.pipeline.streams.record_stream import Stream
@@ -83,6 +83,8 @@ class QuerySettings:
     on_trim: OnTrim
     trigger_ms: int
     transaction_timeout_ms: int
+    topic_ids: Mapping[str, str] | None = None
+    """The ids of the topics that the app reads, where its host keeps them; None: the app does."""
 
     @property
     def client(self) -> dict[str, str]:
@@ -107,7 +109,11 @@ class AppQueries:
         self._is_session_alive = is_session_alive
         self._letters: dict[TopicInput, str] = {}
         self._chains = AppChains()
-        self._topics = KnownTopics(settings.app, settings.client)
+        self._topics: KnownTopics | GivenTopics = (
+            KnownTopics(settings.app, settings.client)
+            if settings.topic_ids is None
+            else GivenTopics(settings.topic_ids)
+        )
 
     def check_free(self, name: str) -> None:
         """Raise ValueError when a query has the name."""

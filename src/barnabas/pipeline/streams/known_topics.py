@@ -80,6 +80,30 @@ class KnownTopics:
             self._known[query] = ids or {}
 
 
+class GivenTopics:
+    """Ids that the host of an app keeps; those of topics between queries are known while it runs.
+
+    A recreated topic of the host's is found by its id. Of a topic between queries, the loss of
+    records that are needed is found when the query that reads it starts.
+    """
+
+    def __init__(self, ids: Mapping[str, str]) -> None:
+        self._ids = dict(ids)
+
+    def of(self, query: str) -> Mapping[str, str]:
+        """Return the ids of all topics."""
+        del query
+        return self._ids
+
+    def remember(self, query: str, ids: Mapping[str, str]) -> None:
+        """Add ids until the app ends."""
+        del query
+        self._ids |= ids
+
+    def forget(self, query: str) -> None:
+        """Do nothing: the host forgets ids."""
+
+
 def _ids(value: bytes | None) -> dict[str, str]:
     """Return the ids in a value; none when another program wrote it."""
     try:

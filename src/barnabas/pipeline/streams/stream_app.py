@@ -66,33 +66,39 @@ class App:
         on_trim: str = "fail",
         trigger_ms: int = 100,
     ) -> None:
-        check_name(name)
-        self.name = name
-        self._state = StateDirectory.of(name, state)
-        self._settings = QuerySettings(
-            name,
-            bootstrap,
-            dict(properties or {}),
-            self._state,
-            OnTrim(on_trim),
-            trigger_ms,
-            kafka_properties.transaction_timeout_ms(properties or {}),
-        )
-        self._registry = registry
+        directory = StateDirectory.of(name, state)
         self._session: SparkSession | None = None
         self._engine: Engine | None = Engine(
             SessionSettings(
-                self._state.work,
+                directory.work,
                 master=master,
-                checkpoint_directory=self._state.checkpoints,
+                checkpoint_directory=directory.checkpoints,
                 application=name,
                 properties=dict(spark or {}),
             )
         )
-        self._queries = AppQueries(self._settings, self._read, self._is_session_alive)
+        settings = QuerySettings(
+            name,
+            bootstrap,
+            dict(properties or {}),
+            directory,
+            OnTrim(on_trim),
+            trigger_ms,
+            kafka_properties.transaction_timeout_ms(properties or {}),
+        )
+        self._set_up(settings, registry)
+
+    def _set_up(self, settings: QuerySettings, registry: str) -> None:
+        """Take what the queries share. Raises ValueError for a bad name."""
+        check_name(settings.app)
+        self.name = settings.app
+        self._settings = settings
+        self._state = settings.state
+        self._registry = registry
+        self._queries = AppQueries(settings, self._read, self._is_session_alive)
         self._topology = Topology(chain=self._queries.chained)
         self._watcher: QueryWatcher | None = None
-        self._views = AppViews(self._settings.client, self._state.views)
+        self._views = AppViews(settings.client, self._state.views)
 
     @classmethod
     def attach(cls, session: SparkSession, name: str, *args: Any, **options: Any) -> Self:

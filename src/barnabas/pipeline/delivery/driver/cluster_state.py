@@ -135,6 +135,18 @@ class ClusterState:
         metadata = self._client.list_topics(timeout=_TIMEOUT_S)
         return sorted(name for name in metadata.topics if re.fullmatch(pattern, name))
 
+    def cluster_id(self) -> str:
+        """Return the id of the cluster."""
+        return self._client.list_topics(timeout=_TIMEOUT_S).cluster_id or ""
+
+    def replicas(self) -> dict[str, tuple[int, ...]]:
+        """Return all topics, with the number of replicas of each partition."""
+        metadata = self._client.list_topics(timeout=_TIMEOUT_S)
+        return {
+            name: tuple(len(topic.partitions[each].replicas) for each in sorted(topic.partitions))
+            for name, topic in sorted(metadata.topics.items())
+        }
+
     def log_ranges(self, topics: Sequence[Topic]) -> dict[tuple[str, int], tuple[int, int]]:
         """Return the log start offset and the end of each partition."""
         pairs = [(topic.name, number) for topic in topics for number in range(topic.partitions)]

@@ -49,6 +49,12 @@ def analyzed_plan(frame: DataFrame) -> Any:
     return frame._jdf.queryExecution().analyzed()
 
 
+def explained(frame: DataFrame) -> str:
+    """Return the physical plan of a frame, as `DataFrame.explain` prints it."""
+    execution = frame._jdf.queryExecution()
+    return str(frame.sparkSession._jvm.PythonSQLUtils.explainString(execution, "simple"))
+
+
 def java_schema(frame: DataFrame) -> Any:
     """Return the schema of a frame in the JVM."""
     return frame._jdf.schema()

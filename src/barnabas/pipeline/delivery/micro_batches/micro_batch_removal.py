@@ -4,7 +4,8 @@ The markers, the positions and the state belong together, so they are removed to
 ends between two steps, the job refuses to start until the removal is repeated.
 """
 
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import trio
@@ -32,6 +33,19 @@ def forget(job: str, group_id: str, properties: Mapping[str, Any], checkpoint: s
     # A topic of that name without markers is not the job's.
     if found is not None and marker_records.newest(properties, topic, range(found.partitions)):
         cluster.delete_topic(topic)
+
+
+def forget_chained(
+    job: str, properties: Mapping[str, Any], checkpoint_of: Callable[[str], str]
+) -> None:
+    """Remove the topics between the queries of a job, and what these queries have stored.
+
+    Raises KafkaException, GroupOffsetsError, TimeoutError, OSError.
+    """
+    cluster = ClusterState(properties)
+    for name in cluster.names_like(f"{re.escape(job)}-.+-repartition"):
+        cluster.delete_topic(name)
+        forget(name, name, properties, checkpoint_of(name))
 
 
 async def _remove_group(group_id: str, properties: Mapping[str, Any]) -> None:

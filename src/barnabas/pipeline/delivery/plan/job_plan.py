@@ -27,6 +27,8 @@ class JobKind(enum.StrEnum):
     """The rows of a table's topic are kept for look-ups, in the runner."""
     STREAM = "stream"
     """Rows of a user's query go to topics (forward, or micro-batches with state)."""
+    QUERY = "query"
+    """A query of SQL reads topics and writes one (forward, or micro-batches with state)."""
     SPARK_SINK = "spark-sink"
     """Records of topics become rows of files or tables (one of Spark's own sinks)."""
     SPARK_SOURCE = "spark-source"

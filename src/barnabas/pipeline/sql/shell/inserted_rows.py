@@ -1,19 +1,24 @@
-"""INSERT INTO .. VALUES: one row, encoded by the formats of its source, produced to the topic."""
+"""INSERT INTO .. VALUES, and rows as JSON: encoded by the formats of their source."""
 
 from __future__ import annotations
 
+import json
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from barnabas.pipeline.sql.analysis.relations import Relations
+from barnabas.pipeline.sql.catalog.source_values import SourceColumn
 from barnabas.pipeline.sql.functions.casts import cast
 from barnabas.pipeline.sql.functions.typed_expressions import typed
 from barnabas.pipeline.sql.planning.column_structs import struct_of
-from barnabas.pipeline.sql.planning.sql_serdes import key_serde, value_serde
+from barnabas.pipeline.sql.planning.sql_serdes import JsonColumns, key_serde, value_serde
 from barnabas.pipeline.sql.sql_failures import UnresolvedError, nearest
 from barnabas.pipeline.sql.sql_types import BIGINT, NULL, SqlType, to_spark, widens
 from barnabas.pipeline.streams.serdes import SerdeContext, functions
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from sqlglot import expressions as exp
 
     from barnabas.pipeline.sql.catalog.catalog_changes import Catalog
@@ -21,6 +26,15 @@ if TYPE_CHECKING:
     from barnabas.pipeline.sql.functions.literals import TypedExpression
     from barnabas.pipeline.sql.statement_values import InsertValues
     from barnabas.pipeline.streams.serdes import Column
+
+
+@dataclass(frozen=True)
+class EncodedRow:
+    """The bytes of key and value, and the time in milliseconds, None for the present time."""
+
+    key: bytes | None
+    value: bytes | None
+    time_ms: int | None
 
 
 class InsertedRow:
@@ -31,43 +45,112 @@ class InsertedRow:
 
     def __init__(self, statement: InsertValues, catalog: Catalog) -> None:
         """Check the columns and the types of the values."""
-        self.source = catalog.source(statement.target)
-        if self.source.is_read_only:
-            raise UnresolvedError(f"{self.source.name} is a SOURCE, which is only read")
-        if self.source.window is not None:
-            raise UnresolvedError(f"{self.source.name} has windows: INSERT INTO does not take it")
+        self.source = _target(statement.target, catalog)
         self._values = _values(statement, self.source, Relations((), catalog.types, "VALUES"))
         if self.source.is_table and any(each.name not in self._values for each in self.source.key):
             raise UnresolvedError(f"A row of the table {self.source.name} needs its key")
 
-    def encoded(self, session: Any, registry: str) -> tuple[bytes | None, bytes | None, int | None]:
-        """Return key, value and time in milliseconds, None for the present time."""
+    def encoded(self, session: Any, registry: str) -> EncodedRow:
+        """Return the row as it is written."""
         key = [(each.name, self._column(each.name, each.type)) for each in self.source.key]
         value = [(each.name, self._column(each.name, each.type)) for each in self.source.value]
         time = self._column("ROWTIME", BIGINT)
         rows = session.range(1).select(
             struct_of(key).alias("key"), struct_of(value).alias("value"), time.alias("time")
         )
-        f, source = functions(), self.source
-        serdes = {
-            "key": key_serde(source, with_window=False, writes=True),
-            "value": value_serde(source, writes=True),
-        }
-        contexts = {side: SerdeContext(source.topic, side, registry) for side in serdes}
-        (row,) = rows.select(
-            *[
-                serde.prepared(contexts[side]).encode(f.col(side)).alias(side)
-                for side, serde in serdes.items()
-            ],
-            "time",
-        ).collect()
-        return _bytes(row["key"]), _bytes(row["value"]), row["time"]
+        encoded = _encoded(rows, self.source, registry).select("key", "value", "time")
+        (row,) = encoded.collect()
+        return EncodedRow(_bytes(row["key"]), _bytes(row["value"]), row["time"])
 
     def _column(self, name: str, kind: SqlType) -> Column:
         found = self._values.get(name)
         if found is None or found.type == NULL:
             return functions().lit(None).cast(to_spark(kind))
         return cast(found.column(_no_column), found.type, kind)
+
+
+class JsonRows:
+    """Rows as JSON objects, whose names are those of the columns in any case.
+
+    Raises UnresolvedError for a source that takes no rows.
+    """
+
+    def __init__(self, target: str, catalog: Catalog) -> None:
+        """Find the source."""
+        self.source = _target(target, catalog)
+        self._columns = (*self.source.key, *self.source.value, SourceColumn("ROWTIME", BIGINT))
+
+    def encoded(
+        self, rows: Sequence[Mapping[str, Any]], session: Any, registry: str
+    ) -> list[EncodedRow | str]:
+        """Return each row as it is written, or what is wrong with it."""
+        named = [{name.upper().strip("`"): each for name, each in row.items()} for row in rows]
+        found: list[EncodedRow | str] = [self._problem(row) for row in named]
+        texts = [
+            (number, json.dumps(row).encode())
+            for number, row in enumerate(named)
+            if not found[number]
+        ]
+        if texts:
+            for row in self._frame(texts, session, registry).collect():
+                found[row["number"]] = (
+                    f"a value does not have the type of its column: {self.source.schema}"
+                    if row["bad"]
+                    else EncodedRow(_bytes(row["key"]), _bytes(row["value"]), row["time"])
+                )
+        return found
+
+    def _problem(self, row: Mapping[str, Any]) -> str:
+        names = [each.name for each in self._columns]
+        upper = {name.upper(): name for name in names}
+        for name in row:
+            if name not in upper:
+                return f"{self.source.name} has no column {name}{nearest(name, names)}"
+        if self.source.is_table and any(row.get(each.name) is None for each in self.source.key):
+            return f"A row of the table {self.source.name} needs its key"
+        return ""
+
+    def _frame(self, texts: list[tuple[int, bytes]], session: Any, registry: str) -> Any:
+        f = functions()
+        serde = JsonColumns(self._columns, is_wrapped=True)
+        rows = session.createDataFrame(texts, "number int, row binary")
+        parsed = serde.parse(f.col("row"))
+        given = serde.value(parsed)
+
+        def part(columns: Sequence[SourceColumn]) -> Column:
+            return struct_of([(each.name, given.getField(each.name)) for each in columns])
+
+        values = rows.select(
+            "number",
+            serde.is_bad(f.col("row"), parsed).alias("bad"),
+            part(self.source.key).alias("key"),
+            part(self.source.value).alias("value"),
+            given.getField("ROWTIME").alias("time"),
+        )
+        return _encoded(values, self.source, registry)
+
+
+def _target(name: str, catalog: Catalog) -> Source:
+    """Return a source that takes rows. Raises UnresolvedError."""
+    source = catalog.source(name)
+    if source.is_read_only:
+        raise UnresolvedError(f"{source.name} is a SOURCE, which is only read")
+    if source.window is not None:
+        raise UnresolvedError(f"{source.name} has windows: INSERT INTO does not take it")
+    return source
+
+
+def _encoded(rows: Any, source: Source, registry: str) -> Any:
+    """Return a frame with the bytes of the structs `key` and `value`, beside its other columns."""
+    f = functions()
+    serdes = {
+        "key": key_serde(source, with_window=False, writes=True),
+        "value": value_serde(source, writes=True),
+    }
+    contexts = {side: SerdeContext(source.topic, side, registry) for side in serdes}
+    return rows.withColumns(
+        {side: serde.prepared(contexts[side]).encode(f.col(side)) for side, serde in serdes.items()}
+    )
 
 
 def _bytes(data: Any) -> bytes | None:

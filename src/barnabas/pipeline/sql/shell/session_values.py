@@ -1,11 +1,10 @@
-"""Settings of a session, and what a statement answers."""
+"""Settings and state of a session."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 
 def _no_properties() -> dict[str, str]:
@@ -26,27 +25,9 @@ class SessionSettings:
     """The address of the schema registry, or an empty text."""
 
 
-@dataclass(frozen=True)
-class Message:
-    """One line about what a statement did."""
+@dataclass
+class SessionState:
+    """Variables (DEFINE) and properties (SET) of one script, prompt or request."""
 
-    text: str
-
-
-@dataclass(frozen=True)
-class Listing:
-    """Rows of texts with the names of their columns."""
-
-    columns: Sequence[str]
-    rows: Sequence[Sequence[str]]
-
-
-@dataclass(frozen=True)
-class RowStream:
-    """The rows of a query, which come until it ends or the reader stops."""
-
-    columns: Sequence[str]
-    rows: Iterator[Sequence[Any]]
-
-
-Answer = Message | Listing | RowStream
+    variables: dict[str, str] = field(default_factory=_no_properties)
+    properties: dict[str, str] = field(default_factory=_no_properties)

@@ -1,63 +1,143 @@
-"""SHOW and DESCRIBE: what the catalog has, as tables of texts."""
+"""SHOW and DESCRIBE: what the catalog, the session and the cluster have."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from barnabas.pipeline.sql.functions.function_table import FUNCTIONS
-from barnabas.pipeline.sql.shell.session_values import Listing
-from barnabas.pipeline.sql.sql_failures import UnresolvedError
+from barnabas.pipeline.sql.shell import answer_values as av
+from barnabas.pipeline.sql.sql_failures import UnresolvedError, nearest
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
-    from barnabas.pipeline.sql.catalog.catalog_changes import Catalog
+    from barnabas.pipeline.sql.catalog.catalog_changes import Catalog, PersistentQuery
     from barnabas.pipeline.sql.catalog.source_values import Source
-    from barnabas.pipeline.sql.statement_values import Describe, Show
+    from barnabas.pipeline.sql.functions.function_values import Function
+    from barnabas.pipeline.sql.shell.session_values import SessionSettings, SessionState
+    from barnabas.pipeline.sql.statement_values import Describe, Show, SourceKind
+
+_DEFAULTS: Final = {
+    "auto.offset.reset": "earliest",
+    "ksql.persistence.default.format.key": "KAFKA",
+    "ksql.persistence.default.format.value": None,
+    "ksql.persistence.wrap.single.values": "true",
+}
+"""The properties that SET changes, with their defaults."""
 
 
-def shown(statement: Show, catalog: Catalog, variables: Mapping[str, str]) -> Listing:
+StateOf: TypeAlias = "Callable[[str], str]"
+"""Returns the state of a query's job."""
+_State: TypeAlias = Literal["RUNNING", "PAUSED", "ERROR"]
+_RUNNING: Final[_State] = "RUNNING"
+_STATES: Final[Mapping[str, _State]] = {
+    "PAUSED": "PAUSED",
+    "STOPPED": "PAUSED",
+    "FAILED": "ERROR",
+}
+"""States of jobs as ksqlDB names them; others are RUNNING."""
+
+
+def shown(
+    statement: Show,
+    catalog: Catalog,
+    session: SessionState,
+    settings: SessionSettings,
+    topics: Callable[[], Sequence[av.ListedTopic]],
+    state_of: StateOf,
+) -> av.Answer:
     """Return the objects that SHOW lists. Raises UnresolvedError for a kind that is missing."""
-    if statement.subject in ("STREAMS", "TABLES"):
-        return _sources(catalog, statement.subject.removesuffix("S"))
-    if statement.subject == "QUERIES":
-        rows = [(each.name, each.sink, ", ".join(each.reads)) for each in catalog.queries]
-        return Listing(("query", "writes", "reads"), rows)
-    if statement.subject == "TYPES":
-        return Listing(("type", "is"), [(name, str(kind)) for name, kind in catalog.types.items()])
-    if statement.subject == "VARIABLES":
-        return Listing(("variable", "value"), list(variables.items()))
-    if statement.subject == "FUNCTIONS":
-        rows = [(each.name, each.kind, each.category) for each in FUNCTIONS.values()]
-        return Listing(("function", "kind", "category"), sorted(rows))
-    raise UnresolvedError(f"SHOW {statement.subject} does not run yet")
+    subject = statement.subject
+    if subject == "STREAMS":
+        return _sources(catalog, "STREAM")
+    if subject == "TABLES":
+        return _sources(catalog, "TABLE")
+    if subject == "QUERIES":
+        return av.QueryList(tuple(running(each, catalog, state_of) for each in catalog.queries))
+    if subject == "TOPICS":
+        shows = [each for each in topics() if statement.all or not each.name.startswith("_")]
+        return av.TopicList(tuple(shows))
+    if subject == "PROPERTIES":
+        return av.PropertyList(_properties(session, settings))
+    if subject == "TYPES":
+        return av.TypeList(catalog.types)
+    if subject == "VARIABLES":
+        return av.VariableList(dict(session.variables))
+    if subject == "FUNCTIONS":
+        return av.FunctionList(tuple(FUNCTIONS[name] for name in sorted(FUNCTIONS)))
+    raise UnresolvedError(f"SHOW {subject} does not run yet")
 
 
-def _sources(catalog: Catalog, kind: str) -> Listing:
-    rows = [
-        (
-            each.name,
-            each.topic,
-            each.key_format.name,
-            each.value_format.name,
-            "-" if each.window is None else each.window.kind,
+def _sources(catalog: Catalog, kind: SourceKind) -> av.SourceList:
+    found = [each for each in catalog.sources.values() if each.kind == kind]
+    return av.SourceList(kind, tuple(sorted(found, key=lambda each: each.name)))
+
+
+def running(query: PersistentQuery, catalog: Catalog, state_of: StateOf) -> av.RunningQuery:
+    """Return a persistent query as a value to show."""
+    sink = catalog.sources.get(query.sink)
+    topic = None if sink is None else sink.topic
+    state: _State = _STATES.get(state_of(query.name), _RUNNING)
+    return av.RunningQuery(query.name, query.text, query.sink, topic, query.reads, state)
+
+
+def _properties(session: SessionState, settings: SessionSettings) -> tuple[av.SqlProperty, ...]:
+    fixed = {
+        "bootstrap.servers": settings.bootstrap,
+        "ksql.schema.registry.url": settings.registry,
+        "ksql.service.id": settings.name,
+    }
+    values = {**fixed, **_DEFAULTS, **session.properties}
+    return tuple(
+        av.SqlProperty(name, values[name], name in session.properties) for name in sorted(values)
+    )
+
+
+def described(
+    statement: Describe,
+    catalog: Catalog,
+    topics: Callable[[], Sequence[av.ListedTopic]],
+    state_of: StateOf,
+) -> av.Answer:
+    """Return what a source or a function is. Raises UnresolvedError."""
+    known = {each.name: each for each in topics()} if statement.extended else {}
+    if statement.subject == "FUNCTION":
+        return av.FunctionDetails(_function(statement.name or ""))
+    if statement.subject == "SOURCE":
+        source = catalog.source(statement.name or "")
+        return _details(source, catalog, known, state_of, is_extended=statement.extended)
+    kind = statement.subject.removesuffix("S")
+    found = [each for each in catalog.sources.values() if each.kind == kind]
+    return av.SourceDetailsList(
+        tuple(
+            _details(each, catalog, known, state_of, is_extended=statement.extended)
+            for each in found
         )
-        for each in catalog.sources.values()
-        if each.kind == kind
-    ]
-    return Listing((kind.lower(), "topic", "key format", "value format", "windows"), rows)
+    )
 
 
-def described(statement: Describe, catalog: Catalog) -> Listing:
-    """Return the columns of a source. Raises UnresolvedError."""
-    if statement.subject != "SOURCE" or statement.name is None:
-        raise UnresolvedError(f"DESCRIBE {statement.subject} does not run yet")
-    source = catalog.source(statement.name)
-    return Listing(("column", "type"), [*_columns(source)])
+def _function(name: str) -> Function:
+    if name.upper() not in FUNCTIONS:
+        raise UnresolvedError(f"There is no function {name}{nearest(name, FUNCTIONS)}")
+    return FUNCTIONS[name.upper()]
 
 
-def _columns(source: Source) -> list[tuple[str, str]]:
-    role = "primary key" if source.is_table else "key"
-    rows = [(each.name, f"{each.type} ({role})") for each in source.key]
-    rows += [(each.name, str(each.type)) for each in source.value]
-    return rows + [(each.name, f"{each.type} (headers)") for each in source.headers]
+def _details(
+    source: Source,
+    catalog: Catalog,
+    topics: Mapping[str, av.ListedTopic],
+    state_of: StateOf,
+    *,
+    is_extended: bool,
+) -> av.SourceDetails:
+    writers = [each for each in catalog.queries if each.sink == source.name]
+    readers = [each for each in catalog.queries if source.name in each.reads]
+    made = [each.text for each in writers if each.name.startswith("C")]
+    return av.SourceDetails(
+        source,
+        made[0] if made else "",
+        tuple(running(each, catalog, state_of) for each in readers),
+        tuple(running(each, catalog, state_of) for each in writers),
+        topics.get(source.topic),
+        is_extended,
+    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import queue
 import tempfile
+import threading
 from typing import TYPE_CHECKING, Any, Final
 
 from barnabas.pipeline.delivery.driver import chained_states
@@ -15,57 +16,96 @@ from barnabas.pipeline.sql.planning.sql_serdes import JsonColumns
 from barnabas.pipeline.streams.serdes import functions
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from barnabas.pipeline.sql.analysis.plan_values import QueryPlan
     from barnabas.pipeline.streams.stream_app import App
 
 _POLL_S: Final = 0.1
+_ROWS_MAX: Final = 500
+_QUEUED_MAX: Final = 10_000
 _TRIGGER: Final = "100 milliseconds"
+_starting: Final = threading.Lock()
+"""Queries start one after the other: some set properties of the Spark session meanwhile."""
 
 
-def rows_of(app: App, plan: QueryPlan, start: str) -> Iterator[Sequence[Any]]:
-    """Yield the rows of a query: with EMIT CHANGES all that come, else those that are there now.
+def columns_of(plan: QueryPlan) -> tuple[SourceColumn, ...]:
+    """Return the columns of a query's rows."""
+    return tuple(SourceColumn(each.name, each.expression.type) for each in plan.value)
+
+
+class TransientRows:
+    """The rows of a query that starts now: with EMIT CHANGES all that come, else those there are.
 
     Raises UnresolvedError for what is missing, and Spark's error when the query fails.
     """
-    records = planned(app, plan, start)
-    columns = tuple(SourceColumn(each.name, each.expression.type) for each in plan.value)
-    text = JsonColumns(columns, is_wrapped=True).encode(functions().col("value"))
-    frame = records.df.filter("value IS NOT NULL").select(text.cast("string").alias("row"))
-    found: queue.Queue[str] = queue.Queue(maxsize=10_000)
 
-    def take(rows: Any, batch: int) -> None:
-        del batch
-        for row in rows.collect():
-            found.put(row["row"])
+    def __init__(self, app: App, plan: QueryPlan, start: str) -> None:
+        """Start the query, reading from `start`: earliest or latest."""
+        self._left = plan.limit
+        self._found: queue.Queue[str] = queue.Queue(maxsize=_QUEUED_MAX)
+        self._is_closed = threading.Event()
+        self._closing = threading.Lock()
+        with _starting:
+            self._start(app, plan, start)
 
-    with tempfile.TemporaryDirectory(prefix="barnabas-sql-") as directory:
-        writer = frame.writeStream.outputMode(records.output_mode or "append").foreachBatch(take)
-        writer = writer.option("checkpointLocation", directory)
+    def _start(self, app: App, plan: QueryPlan, start: str) -> None:
+        records = planned(app, plan, start)
+        text = JsonColumns(columns_of(plan), is_wrapped=True).encode(functions().col("value"))
+        frame = records.df.filter("value IS NOT NULL").select(text.cast("string").alias("row"))
+        self._directory = tempfile.TemporaryDirectory(prefix="barnabas-sql-")
+        directory = self._directory.name
+        writer = frame.writeStream.outputMode(records.output_mode or "append")
+        writer = writer.foreachBatch(self._put).option("checkpointLocation", directory)
         if plan.emit is None:
             writer = writer.trigger(availableNow=True)
         else:
             writer = writer.trigger(processingTime=_TRIGGER)
-        with chained_states.allowed(frame), stream_times.known_to_tasks(app.spark, directory):
-            running = writer.start()
         try:
-            yield from _taken(found, running, plan.limit)
-        finally:
-            running.stop()
+            with chained_states.allowed(frame), stream_times.known_to_tasks(app.spark, directory):
+                self._running: Any = writer.start()
+        except BaseException:
+            self._directory.cleanup()
+            raise
 
-
-def _taken(found: queue.Queue[str], running: Any, limit: int | None) -> Iterator[Sequence[Any]]:
-    count = 0
-    while limit is None or count < limit:
+    def take(self, timeout_s: float) -> list[Sequence[Any]] | None:
+        """Return the rows that are there, waiting for the first; None behind the last."""
+        if self._left == 0 or self._is_closed.is_set():
+            return None
+        wanted = _ROWS_MAX if self._left is None else min(self._left, _ROWS_MAX)
         try:
-            text = found.get(timeout=_POLL_S)
+            texts = [self._found.get(timeout=timeout_s)]
         except queue.Empty:
-            if not running.isActive and found.empty():
-                error = running.exception()
-                if error is not None:
-                    raise error from None
-                return
-            continue
-        count += 1
-        yield list(json.loads(text).values())
+            return [] if self._has_more() else None
+        while len(texts) < wanted and not self._found.empty():
+            texts.append(self._found.get_nowait())
+        if self._left is not None:
+            self._left -= len(texts)
+        return [list(json.loads(text).values()) for text in texts]
+
+    def close(self) -> None:
+        """Stop the query."""
+        with self._closing:
+            if not self._is_closed.is_set():
+                self._is_closed.set()
+                self._running.stop()
+                self._directory.cleanup()
+
+    def _put(self, rows: Any, batch: int) -> None:
+        del batch
+        for row in rows.collect():
+            while not self._is_closed.is_set():
+                try:
+                    self._found.put(row["row"], timeout=_POLL_S)
+                    break
+                except queue.Full:
+                    continue
+
+    def _has_more(self) -> bool:
+        """Return False behind the last row. Raises the error of the query."""
+        if self._running.isActive or not self._found.empty():
+            return True
+        error = self._running.exception()
+        if error is not None and not self._is_closed.is_set():
+            raise error from None
+        return False

@@ -1,0 +1,88 @@
+"""The output of `barnabas sql`: lines, tables, and rows as they come."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from barnabas.cli.terminal_output import print_table
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from barnabas.pipeline.sql.shell.answer_values import RowSource
+
+_WAIT_S = 0.2
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows under the names of their columns."""
+
+    columns: Sequence[str]
+    rows: Sequence[Sequence[object]]
+
+
+@dataclass(frozen=True)
+class Stream:
+    """Rows that come until they end or are closed; lines of text when there are no columns."""
+
+    columns: Sequence[str] | None
+    source: RowSource
+
+
+Shown = Line | Table | Stream
+
+
+def show(shown: Shown, *, as_json: bool) -> bool:
+    """Print an answer; return False when SIGINT or SIGTERM ended it."""
+    if isinstance(shown, Line):
+        click.echo(shown.text, err=as_json)
+    elif isinstance(shown, Table):
+        print_table(shown.columns, shown.rows)
+    else:
+        return _show_stream(shown, as_json=as_json)
+    return True
+
+
+def _show_stream(stream: Stream, *, as_json: bool) -> bool:
+    from barnabas.pipeline.streams.stop_signals import stop_requests
+
+    if stream.columns is not None and not as_json:
+        click.echo(" | ".join(stream.columns))
+    try:
+        with stop_requests() as is_requested:
+            while (rows := stream.source.take(_WAIT_S)) is not None:
+                for row in rows:
+                    click.echo(_row(stream.columns, row, as_json=as_json))
+                sys.stdout.flush()
+                if is_requested.is_set():
+                    return False
+        return not is_requested.is_set()
+    finally:
+        stream.source.close()
+
+
+def _row(columns: Sequence[str] | None, row: Sequence[Any], *, as_json: bool) -> str:
+    if columns is None:
+        return str(row[0])
+    if as_json:
+        return json.dumps(dict(zip(columns, row, strict=True)))
+    return " | ".join(_text(each) for each in row)
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return "null"
+    return value if isinstance(value, str) else json.dumps(value)

@@ -1,0 +1,151 @@
+"""The prompt of `barnabas sql`: statements over several lines, history, completion.
+
+A statement ends with a semicolon. Ctrl-C ends the rows of a query, or clears the line, and Ctrl-D
+leaves.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from barnabas.cli.command_errors import CliError
+from barnabas.cli.sql_output import show
+from barnabas.cli.sql_scripts import run_script
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from barnabas.cli.sql_scripts import Executor
+
+_PROMPT = "sql> "
+_MORE = "...> "
+_LEAVING = ("exit", "quit")
+_HELP = """\
+A statement ends with a semicolon. SHOW STREAMS; SHOW TABLES; SHOW QUERIES; SHOW TOPICS; list what
+there is, DESCRIBE NAME; shows columns, SHOW FUNCTIONS; and DESCRIBE FUNCTION NAME; the functions.
+
+  SELECT * FROM NAME EMIT CHANGES;   rows as they come, until Ctrl-C
+  PRINT TOPIC FROM BEGINNING;        records of a topic, until Ctrl-C
+  RUN SCRIPT 'FILE';                 the statements of a file
+  DEFINE NAME = 'VALUE';             a variable, which ${NAME} stands for
+  SET 'PROPERTY' = 'VALUE';          a property of this session
+  help, clear, exit                  this text; an empty screen; the end (also Ctrl-D)
+"""
+_WORDS = """
+    ADD ALL ALTER AND ARRAY AS ASC BEGINNING BETWEEN BIGINT BOOLEAN BY BYTES CASE CAST CHANGES
+    COLUMN CREATE DATE DAYS DECIMAL DEFINE DELETE DESCRIBE DOUBLE DROP ELSE EMIT END EXISTS EXPLAIN
+    EXTENDED FINAL FROM FULL FUNCTION FUNCTIONS GRACE GROUP HAVING HEADERS HOPPING HOURS IF IN INNER
+    INSERT INT INTEGER INTERVAL INTO IS JOIN KEY LEFT LIKE LIMIT LIST MAP MINUTES NOT NULL ON OR
+    OUTER PARTITION PAUSE PERIOD PRIMARY PRINT PROPERTIES QUERIES REPLACE RESUME RETENTION RIGHT RUN
+    SCRIPT SECONDS SELECT SESSION SET SHOW SIZE SOURCE STREAM STREAMS STRING STRUCT TABLE TABLES
+    TERMINATE THEN TIME TIMESTAMP TOPIC TOPICS TUMBLING TYPE TYPES UNDEFINE UNSET VALUES VARCHAR
+    VARIABLES WHEN WHERE WINDOW WITH WITHIN
+"""
+
+
+def history_file() -> Path:
+    """Return the file of the lines that were typed."""
+    root = os.environ.get("XDG_STATE_HOME")
+    directory = Path(root) if root else Path.home() / ".local" / "state"
+    return directory / "barnabas" / "sql-history"
+
+
+def is_complete(text: str) -> bool:
+    """True for statements that all have their semicolon, and for words of the prompt."""
+    from barnabas.pipeline.sql.scripts import has_ended
+
+    return text.strip().lower() in ("help", "clear", *_LEAVING) or has_ended(text)
+
+
+def run_prompt(executor: Executor, *, as_json: bool) -> None:
+    """Read and run statements until the end of the input. Raises CliError without a library."""
+    session = _session(executor)
+    click.echo("Type help for help, exit or Ctrl-D to leave.")
+    while True:
+        try:
+            text = session.prompt()
+        except KeyboardInterrupt:
+            continue
+        except EOFError:
+            return
+        word = text.strip().lower()
+        if word in _LEAVING:
+            return
+        if word == "help":
+            click.echo(_HELP)
+        elif word == "clear":
+            click.clear()
+        else:
+            _run(executor, text, as_json=as_json)
+
+
+def _run(executor: Executor, text: str, *, as_json: bool) -> None:
+    """Run statements; an error ends them, and not the prompt."""
+    try:
+        for each in run_script(executor, text):
+            if not show(each, as_json=as_json):
+                return
+    except KeyboardInterrupt:
+        click.echo("interrupted", err=True)
+    except Exception as error:
+        lines = (str(error).strip() or type(error).__name__).splitlines()
+        click.echo(f"error: {lines[0]}", err=True)
+
+
+def _session(executor: Executor) -> Any:
+    """Return what reads from the terminal. Raises CliError when the library is missing."""
+    try:
+        from prompt_toolkit import PromptSession
+        from prompt_toolkit.history import FileHistory
+    except ImportError:
+        raise CliError("prompt-toolkit is missing: pip install 'barnabas[sql]'") from None
+    file = history_file()
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.touch(mode=0o600)
+    session: PromptSession[str] = PromptSession(
+        _PROMPT,
+        history=FileHistory(str(file)),
+        completer=_completer(executor.names),
+        complete_while_typing=False,
+        multiline=True,
+        key_bindings=_keys(),
+        prompt_continuation=_MORE,
+    )
+    return session
+
+
+def _keys() -> Any:
+    """Return what Enter does: it runs statements that are complete, and else begins a line."""
+    from prompt_toolkit.key_binding import KeyBindings
+
+    keys = KeyBindings()
+
+    @keys.add("enter")
+    def enter(event: Any) -> None:
+        buffer = event.current_buffer
+        if is_complete(buffer.text):
+            buffer.validate_and_handle()
+        else:
+            buffer.insert_text("\n")
+
+    return keys
+
+
+def _completer(names: Callable[[], Iterable[str]]) -> Any:
+    """Return what completes words: SQL's, functions, streams and tables."""
+    from prompt_toolkit.completion import WordCompleter
+
+    from barnabas.pipeline.sql.functions.function_table import FUNCTIONS
+
+    def words() -> list[str]:
+        try:
+            known = list(names())
+        except CliError:  # the server has gone; the next statement says so
+            known = []
+        return sorted({*_WORDS.split(), *FUNCTIONS, *known})
+
+    return WordCompleter(words, ignore_case=True)

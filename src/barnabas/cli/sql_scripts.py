@@ -1,0 +1,101 @@
+"""Scripts of `barnabas sql`: each statement is run by this process or by a server.
+
+RUN SCRIPT is for the shell alone: a server reads no file.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from barnabas.cli.command_errors import CliError
+from barnabas.cli.sql_output import Line, Stream, Table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from barnabas.cli.sql_output import Shown
+    from barnabas.pipeline.sql.scripts import StatementText
+    from barnabas.pipeline.sql.shell.session_statements import SessionStatements
+    from barnabas.pipeline.sql.statement_values import Statement
+
+STDIN = Path("-")
+_DEPTH_MAX = 16
+
+
+class Executor(Protocol):
+    """Runs statements."""
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """Return the variables, by their names in upper case."""
+        ...
+
+    def run(self, source: StatementText, statement: Statement) -> Iterable[Shown]:
+        """Run one statement. Raises SqlError, CliError, and what Spark and Kafka raise."""
+        ...
+
+    def names(self) -> list[str]:
+        """Return the names of streams and tables, for completion."""
+        ...
+
+
+class LocalExecutor:
+    """Statements of a session in this process."""
+
+    def __init__(self, session: SessionStatements) -> None:
+        self._session = session
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """Return the variables of the session."""
+        return self._session.variables
+
+    def run(self, source: StatementText, statement: Statement) -> Iterable[Shown]:
+        """Run one statement in the session."""
+        from barnabas.pipeline.sql.shell import answer_values as av
+        from barnabas.pipeline.sql.shell.answer_tables import listings
+
+        del statement
+        answer = self._session.answer(source)
+        if isinstance(answer, av.Message):
+            return [Line(answer.text)]
+        if isinstance(answer, av.CommandDone):
+            return [Line(answer.message), *map(Line, answer.warnings)]
+        if isinstance(answer, av.Rows):
+            return [Stream(answer.names, answer.source)]
+        if isinstance(answer, av.PrintedRecords):
+            return [Stream(None, answer.source)]
+        return [Table(each.columns, each.rows) for each in listings(answer)]
+
+    def names(self) -> list[str]:
+        """Return the names of the catalog."""
+        return sorted(self._session.catalog.sources)
+
+
+def run_script(executor: Executor, script: str, depth: int = 0) -> Iterator[Shown]:
+    """Run the statements of a script. Raises CliError for a file of RUN SCRIPT."""
+    from barnabas.pipeline.sql.scripts import parse_statement, statement_texts
+    from barnabas.pipeline.sql.statement_values import RunScript
+
+    for source in statement_texts(script):
+        statement = parse_statement(source, executor.variables)
+        if not isinstance(statement, RunScript):
+            yield from executor.run(source, statement)
+        elif depth == _DEPTH_MAX:
+            raise CliError(f"{statement.path}: scripts run other scripts more than {depth} deep")
+        else:
+            yield from run_script(executor, read_script(Path(statement.path)), depth + 1)
+
+
+def read_script(file: Path) -> str:
+    """Return the text of a file, or of the standard input. Raises CliError."""
+    if file == STDIN:
+        return sys.stdin.read()
+    try:
+        return file.read_text("utf-8")
+    except OSError as error:
+        raise CliError(f"cannot read {file}: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise CliError(f"{file} is not UTF-8 at byte {error.start}") from None

@@ -1,0 +1,196 @@
+"""`barnabas sql --server`: statements that a server of ksqlDB's REST API runs."""
+
+from __future__ import annotations
+
+import json
+import queue
+import socket
+import threading
+from contextlib import ExitStack, suppress
+from typing import TYPE_CHECKING, Any, cast
+
+from barnabas.cli.command_errors import CliError
+from barnabas.cli.service_requests import ServiceClient, ServiceRefusalError
+from barnabas.cli.sql_answers import shown_entity
+from barnabas.cli.sql_output import Line, Stream
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    import httpx
+
+    from barnabas.cli.sql_output import Shown
+    from barnabas.pipeline.sql.scripts import StatementText
+    from barnabas.pipeline.sql.statement_values import Statement
+
+_ROWS_MAX = 500
+_PUT_S = 0.2
+
+
+class SqlClient(ServiceClient):
+    """Requests to one server."""
+
+    service = "server"
+    remedy = "start one with barnabas pipelines --sql, or name another with --server"
+    content_type = "application/json"
+
+    def refusal(self, answer: httpx.Response) -> ServiceRefusalError:
+        """Return the error that an answer describes."""
+        text = answer.read().decode(errors="replace")
+        try:
+            message = str(json.loads(text)["message"])
+        except (ValueError, KeyError, TypeError):
+            message = text[:200] or answer.reason_phrase
+        return ServiceRefusalError(answer.status_code, message)
+
+
+class RemoteRows:
+    """The lines of a response, which a thread reads until it ends or is closed."""
+
+    def __init__(
+        self,
+        answer: httpx.Response,
+        lines: Iterator[str],
+        ending: ExitStack,
+        row_of: Callable[[str], Sequence[Any]],
+    ) -> None:
+        """`row_of` makes a row of a line, or raises CliError for the error of a query."""
+        self._answer = answer
+        self._lines = lines
+        self._ending = ending
+        self._row_of = row_of
+        self._found: queue.Queue[Sequence[Any] | Exception] = queue.Queue(maxsize=_ROWS_MAX)
+        self._has_ended = threading.Event()
+        self._is_closed = threading.Event()
+        self._thread = threading.Thread(target=self._read, daemon=True)
+        self._thread.start()
+
+    def take(self, timeout_s: float) -> list[Sequence[Any]] | None:
+        """Return the rows that are there, waiting for the first; None behind the last.
+
+        Raises CliError for the error of a query, and when the connection ends too early.
+        """
+        rows: list[Sequence[Any]] = []
+        is_last = self._has_ended.is_set()
+        while len(rows) < _ROWS_MAX:
+            try:
+                found = self._found.get(timeout=0 if rows or is_last else timeout_s)
+            except queue.Empty:
+                break
+            if isinstance(found, CliError):
+                raise found
+            if isinstance(found, Exception):
+                raise CliError(f"the connection to the server ended: {found}")
+            rows.append(found)
+        return None if is_last and not rows else rows
+
+    def close(self) -> None:
+        """Close the connection, which ends the query."""
+        self._is_closed.set()
+        stream = self._answer.extensions.get("network_stream")
+        sock = None if stream is None else stream.get_extra_info("socket")
+        if sock is not None:
+            with suppress(OSError):
+                sock.shutdown(socket.SHUT_RDWR)  # which wakes the thread that reads
+        self._thread.join()
+        self._ending.close()
+
+    def _read(self) -> None:
+        try:
+            for line in self._lines:
+                if line:
+                    self._put(self._row_of(line))
+        except Exception as error:
+            self._put(error)
+        self._has_ended.set()
+
+    def _put(self, row: Sequence[Any] | Exception) -> None:
+        while not self._is_closed.is_set():
+            with suppress(queue.Full):
+                self._found.put(row, timeout=_PUT_S)
+                return
+
+
+class RemoteExecutor:
+    """Statements of a session on a server; variables and properties are kept here."""
+
+    def __init__(self, client: SqlClient) -> None:
+        self._client = client
+        self._properties: dict[str, str] = {}
+        self._variables: dict[str, str] = {}
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """Return the variables."""
+        return self._variables
+
+    def run(self, source: StatementText, statement: Statement) -> Iterable[Shown]:
+        """Run one statement on the server."""
+        from barnabas.pipeline.sql import statement_values as st
+
+        text = f"{source.text};"
+        if isinstance(statement, st.DefineVariable):
+            return [_set(self._variables, "variable", statement.name, statement.value)]
+        if isinstance(statement, st.SetProperty):
+            return [_set(self._properties, "property", statement.name, statement.value)]
+        if isinstance(statement, st.Select):
+            return [self._select(text)]
+        if isinstance(statement, st.PrintTopic):
+            answer, ending = self._open("/query", {"ksql": text, **self._given()})
+            return [Stream(None, RemoteRows(answer, answer.iter_lines(), ending, _text_row))]
+        shown = [each for answer in self._ask(text) for each in shown_entity(answer)]
+        return shown or [Line("done")]
+
+    def names(self) -> list[str]:
+        """Return the names of streams and tables of the server."""
+        found = self._ask("SHOW STREAMS; SHOW TABLES;")
+        kinds = ("streams", "tables")
+        return sorted(
+            each["name"] for answer in found for kind in kinds for each in answer.get(kind, ())
+        )
+
+    def _given(self) -> dict[str, Any]:
+        return {"streamsProperties": self._properties, "sessionVariables": self._variables}
+
+    def _ask(self, text: str) -> list[dict[str, Any]]:
+        return self._client.ask("POST", "/ksql", {"ksql": text, **self._given()})
+
+    def _select(self, text: str) -> Stream:
+        body = {
+            "sql": text,
+            "properties": self._properties,
+            "sessionVariables": self._variables,
+        }
+        answer, ending = self._open("/query-stream", body)
+        try:
+            lines = answer.iter_lines()
+            columns = json.loads(next(lines))["columnNames"]
+        except BaseException:
+            ending.close()
+            raise
+        return Stream(columns, RemoteRows(answer, lines, ending, _json_row))
+
+    def _open(self, path: str, body: dict[str, Any]) -> tuple[httpx.Response, ExitStack]:
+        """Return a response whose body has not been read. Raises CliError."""
+        with ExitStack() as stack:
+            answer = stack.enter_context(self._client.streamed("POST", path, body))
+            return answer, stack.pop_all()
+
+
+def _set(values: dict[str, str], kind: str, name: str, value: str | None) -> Line:
+    if value is None:
+        values.pop(name, None)
+        return Line(f"removed the {kind} {name}")
+    values[name] = value
+    return Line(f"set the {kind} {name}")
+
+
+def _text_row(line: str) -> Sequence[Any]:
+    return [line]
+
+
+def _json_row(line: str) -> Sequence[Any]:
+    found = json.loads(line)
+    if isinstance(found, dict):
+        raise CliError(str(cast(dict[str, Any], found).get("message", line)))
+    return found

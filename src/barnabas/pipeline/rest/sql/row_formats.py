@@ -1,0 +1,163 @@
+"""The forms in which the rows of a query are sent.
+
+Pushed rows end with a line each, so that a client sees a row when it comes. The rows of a query
+that ends by itself are separated, so that the array is valid without a last message.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from barnabas.pipeline.rest.sql.sql_errors import SqlRestError
+    from barnabas.pipeline.sql.shell.answer_values import Rows
+
+V1_JSON: Final = "application/vnd.ksql.v1+json"
+JSON: Final = "application/json"
+DELIMITED: Final = "application/vnd.ksqlapi.delimited.v1"
+_LIMIT: Final = "Limit Reached"
+_COMPLETED: Final = "Query Completed"
+
+
+def dumps(value: Any) -> bytes:
+    """Return compact JSON."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+class RowFormat(Protocol):
+    """Makes the parts of a response."""
+
+    content_type: str
+
+    def head(self) -> bytes:
+        """Return what is before the first row."""
+        ...
+
+    def rows(self, rows: Sequence[Sequence[Any]]) -> bytes:
+        """Return rows."""
+        ...
+
+    def failed(self, error: SqlRestError) -> bytes:
+        """Return an error, and the end."""
+        ...
+
+    def end(self) -> bytes:
+        """Return the end."""
+        ...
+
+
+def _metadata(rows: Rows) -> dict[str, Any]:
+    return {
+        "queryId": rows.query_id,
+        "columnNames": list(rows.names),
+        "columnTypes": [str(each.type) for each in rows.columns],
+    }
+
+
+class DelimitedRows:
+    """A line with the columns, then a line with an array for each row."""
+
+    content_type = DELIMITED
+
+    def __init__(self, rows: Rows) -> None:
+        self._metadata = _metadata(rows)
+
+    def head(self) -> bytes:
+        """Return the line with the columns."""
+        return dumps(self._metadata) + b"\n"
+
+    def rows(self, rows: Sequence[Sequence[Any]]) -> bytes:
+        """Return the lines of rows."""
+        return b"".join(dumps(row) + b"\n" for row in rows)
+
+    def failed(self, error: SqlRestError) -> bytes:
+        """Return the line of an error."""
+        return dumps(error.body()) + b"\n"
+
+    def end(self) -> bytes:
+        """Return nothing."""
+        return b""
+
+
+class _Array:
+    """An array of JSON whose elements come one by one."""
+
+    def __init__(self, *, is_push: bool) -> None:
+        self._is_push = is_push
+
+    def first(self, element: Any) -> bytes:
+        return b"[" + dumps(element) + (b",\n" if self._is_push else b"")
+
+    def more(self, elements: Iterable[Any]) -> bytes:
+        if self._is_push:
+            return b"".join(dumps(each) + b",\n" for each in elements)
+        return b"".join(b",\n" + dumps(each) for each in elements)
+
+    def last(self, element: Any) -> bytes:
+        """Return the last element, which a pushed array must have, and the end."""
+        if element is None:
+            return b"]\n"
+        return (b"" if self._is_push else b",\n") + dumps(element) + b"]\n"
+
+
+class StreamedRows:
+    """An array of objects: header, row, errorMessage, finalMessage."""
+
+    content_type = V1_JSON
+
+    def __init__(self, rows: Rows) -> None:
+        self._rows = rows
+        self._array = _Array(is_push=rows.is_push)
+
+    def head(self) -> bytes:
+        """Return the header."""
+        schema = ", ".join(map(str, self._rows.columns))
+        return self._array.first({"header": {"queryId": self._rows.query_id, "schema": schema}})
+
+    def rows(self, rows: Sequence[Sequence[Any]]) -> bytes:
+        """Return rows."""
+        return self._array.more({"row": {"columns": row}} for row in rows)
+
+    def failed(self, error: SqlRestError) -> bytes:
+        """Return an error message, and the end."""
+        return self._array.last({"errorMessage": error.body()})
+
+    def end(self) -> bytes:
+        """Return the final message of a push query, and the end."""
+        if not self._rows.is_push:
+            return self._array.last(None)
+        message = _COMPLETED if self._rows.limit is None else _LIMIT
+        return self._array.last({"finalMessage": message})
+
+
+class ArrayRows:
+    """One array: an object with the columns, then an array for each row."""
+
+    content_type = JSON
+
+    def __init__(self, rows: Rows) -> None:
+        self._metadata = _metadata(rows)
+        self._array = _Array(is_push=False)
+
+    def head(self) -> bytes:
+        """Return the object with the columns."""
+        return self._array.first(self._metadata)
+
+    def rows(self, rows: Sequence[Sequence[Any]]) -> bytes:
+        """Return rows."""
+        return self._array.more(rows)
+
+    def failed(self, error: SqlRestError) -> bytes:
+        """Return an error, and the end."""
+        return self._array.last(error.body())
+
+    def end(self) -> bytes:
+        """Return the end."""
+        return self._array.last(None)
+
+
+FORMATS: Final = {V1_JSON: StreamedRows, JSON: ArrayRows, DELIMITED: DelimitedRows}
+"""By their content types."""

@@ -1,0 +1,9 @@
+"""The names of the properties of a query's job."""
+
+from typing import Final
+
+STATEMENT: Final = "sql.statement"
+DEFINITIONS: Final = "sql.definitions"
+START: Final = "sql.start"
+REGISTRY: Final = "sql.registry"
+TOPICS: Final = "topics"

@@ -1,0 +1,44 @@
+"""Answers to statements that have changed the catalog."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from barnabas.pipeline.sql import statement_values as st
+from barnabas.pipeline.sql.shell.answer_values import CommandDone
+
+if TYPE_CHECKING:
+    from barnabas.pipeline.sql.analysis.applied_statements import Definition, StartedQuery
+
+
+def done(statement: Definition, started: StartedQuery | None) -> CommandDone:
+    """Return the answer to a statement, and to the query that it has started."""
+    if started is not None:
+        sink = started.query.sink
+        text = f"started query {started.name}, which writes the topic {sink.topic}"
+        return CommandDone(text, _id(sink.kind, sink.name, "create"), started.name)
+    if isinstance(statement, st.CreateSource):
+        text = f"created {statement.kind.lower()} {statement.name}"
+        return CommandDone(text, _id(statement.kind, statement.name, "create"))
+    if isinstance(statement, st.DropSource):
+        text = f"dropped {statement.kind.lower()} {statement.name}"
+        return CommandDone(text, _id(statement.kind, statement.name, "drop"))
+    if isinstance(statement, st.AddColumns):
+        text = f"added columns to {statement.name}"
+        return CommandDone(text, _id(statement.kind, statement.name, "alter"))
+    if isinstance(statement, st.CreateType):
+        return CommandDone(f"created type {statement.name}", _id("type", statement.name, "create"))
+    if isinstance(statement, st.DropType):
+        return CommandDone(f"dropped type {statement.name}", _id("type", statement.name, "drop"))
+    if isinstance(statement, st.QueryControl):
+        return controlled(statement, f"terminated {statement.query or 'all queries'}")
+    return CommandDone("done", _id("stream", statement.target, "create"))
+
+
+def controlled(statement: st.QueryControl, message: str) -> CommandDone:
+    """Return the answer to PAUSE, RESUME or TERMINATE."""
+    return CommandDone(message, f"{statement.action.lower()}/{statement.query or 'all'}/execute")
+
+
+def _id(kind: str, name: str, action: str) -> str:
+    return f"{kind.lower()}/`{name}`/{action}"

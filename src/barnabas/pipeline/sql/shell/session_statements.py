@@ -1,0 +1,206 @@
+"""Statements of a session, one after the other: what each does, and what it answers."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from barnabas.pipeline.delivery.driver.cluster_state import ClusterState
+from barnabas.pipeline.delivery.plan import kafka_properties
+from barnabas.pipeline.sql import statement_values as st
+from barnabas.pipeline.sql.analysis.applied_statements import Definition
+from barnabas.pipeline.sql.analysis.query_analysis import plan_of
+from barnabas.pipeline.sql.catalog.source_definitions import Defaults
+from barnabas.pipeline.sql.planning.registry_inference import RegistryInference
+from barnabas.pipeline.sql.scripts import parse_statement, statement_texts
+from barnabas.pipeline.sql.shell.answer_values import (
+    Answer,
+    CommandDone,
+    KnownRows,
+    ListedTopic,
+    Message,
+    PrintedRecords,
+    QueryDetails,
+    Rows,
+    RunningQuery,
+)
+from barnabas.pipeline.sql.shell.catalog_change import CatalogChange
+from barnabas.pipeline.sql.shell.command_answers import controlled, done
+from barnabas.pipeline.sql.shell.explained_query import explained
+from barnabas.pipeline.sql.shell.inserted_rows import EncodedRow, InsertedRow, JsonRows
+from barnabas.pipeline.sql.shell.key_lookups import lookup_of
+from barnabas.pipeline.sql.shell.printed_topics import TopicLines
+from barnabas.pipeline.sql.shell.produced_rows import produced
+from barnabas.pipeline.sql.shell.session_values import SessionState
+from barnabas.pipeline.sql.shell.shown_objects import described, running, shown
+from barnabas.pipeline.sql.shell.transient_queries import TransientRows, columns_of
+from barnabas.pipeline.sql.sql_failures import SqlError, UnresolvedError
+
+if TYPE_CHECKING:
+    from barnabas.pipeline.sql.catalog.catalog_changes import Catalog
+    from barnabas.pipeline.sql.scripts import StatementText
+    from barnabas.pipeline.sql.shell.session_backend import Backend
+
+_RESET: Final = "auto.offset.reset"
+
+
+class SessionStatements:
+    """Runs statements on a backend. Variables and properties are those of this session alone."""
+
+    def __init__(self, backend: Backend) -> None:
+        """Take what runs the statements."""
+        self.variables: dict[str, str] = {}
+        self.properties: dict[str, str] = {}
+        self._backend = backend
+
+    @property
+    def catalog(self) -> Catalog:
+        """Return the catalog as it is now."""
+        return self._backend.catalog
+
+    def execute(self, script: str) -> Iterator[Answer]:
+        """Run the statements of a script, and yield the answer of each.
+
+        Raises SqlError at the first that is wrong; those before it have run.
+        """
+        for source in statement_texts(script):
+            yield self.answer(source)
+
+    def answer(self, source: StatementText) -> Answer:
+        """Run one statement. Raises SqlError, and what Spark and Kafka raise."""
+        statement = parse_statement(source, self.variables)
+        try:
+            return self._answer(statement, source)
+        except UnresolvedError as error:
+            raise SqlError(str(error), source.line, source.column) from None
+        except SqlError as error:
+            raise _in_script(error, source) from None
+
+    def _answer(self, statement: st.Statement, source: StatementText) -> Answer:
+        if isinstance(statement, Definition):
+            return self._define(statement, source)
+        if isinstance(statement, st.InsertValues):
+            return self._insert(statement)
+        if isinstance(statement, st.Select):
+            return self._select(statement)
+        if isinstance(statement, st.Explain):
+            return self._explain(statement)
+        if isinstance(statement, st.Show):
+            state = SessionState(self.variables, self.properties)
+            settings, states = self._backend.settings, self._backend.state_of
+            return shown(statement, self.catalog, state, settings, self._topics, states)
+        if isinstance(statement, st.Describe):
+            return described(statement, self.catalog, self._topics, self._backend.state_of)
+        if isinstance(statement, st.DefineVariable):
+            return self._variable(statement)
+        if isinstance(statement, st.SetProperty):
+            return self._property(statement)
+        if isinstance(statement, st.PrintTopic):
+            return PrintedRecords(statement.topic, TopicLines(statement, self._librdkafka()))
+        raise UnresolvedError(f"{source.text.split()[0].upper()} does not run yet")
+
+    def _define(self, statement: Definition, source: StatementText) -> CommandDone:
+        if isinstance(statement, st.QueryControl) and statement.action != "TERMINATE":
+            return controlled(statement, self._backend.control(statement))
+        change = CatalogChange(statement, source.text, self._defaults(), self._start_position())
+        return done(statement, self._backend.change(change).started)
+
+    def insert_rows(self, target: str, rows: Sequence[Mapping[str, Any]]) -> list[str | None]:
+        """Write rows, given as objects of JSON, to a source in their order, up to one that fails.
+
+        Return None for each that was written, then why one was not. Raises UnresolvedError.
+        """
+        inserted = JsonRows(target, self.catalog)
+        registry = self._backend.settings.registry
+        encoded = inserted.encoded(rows, self._backend.app.spark, registry)
+        written: list[EncodedRow] = []
+        wrong: list[str] = []
+        for each in encoded:
+            if isinstance(each, str):
+                wrong.append(each)
+                break
+            written.append(each)
+        return [*produced(inserted.source.topic, written, self._librdkafka()), *wrong]
+
+    def cluster_id(self) -> str:
+        """Return the id of the Kafka cluster. Raises KafkaException when no broker answers."""
+        return ClusterState(self._librdkafka()).cluster_id()
+
+    def _insert(self, statement: st.InsertValues) -> Message:
+        row = InsertedRow(statement, self.catalog)
+        encoded = row.encoded(self._backend.app.spark, self._backend.settings.registry)
+        (failure,) = produced(row.source.topic, [encoded], self._librdkafka())
+        if failure is not None:
+            raise UnresolvedError(f"The row was not written to {row.source.topic}: {failure}")
+        return Message(f"inserted a row into {row.source.name}")
+
+    def _select(self, statement: st.Select) -> Rows:
+        catalog = self.catalog
+        plan = plan_of(statement, catalog, is_persistent=False)
+        lookup = lookup_of(statement, plan, catalog)
+        found = None if lookup is None else self._backend.looked_up(lookup)
+        if found is not None:
+            rows, at_ms = found
+            known = KnownRows(rows if plan.limit is None else rows[: plan.limit])
+            name = str(uuid.uuid4())
+            return Rows(
+                name, columns_of(plan), is_push=False, limit=None, source=known, at_ms=at_ms
+            )
+        rows = TransientRows(self._backend.app, plan, self._start_position())
+        is_push = plan.emit is not None
+        return Rows(str(uuid.uuid4()), columns_of(plan), is_push, plan.limit, rows)
+
+    def _explain(self, statement: st.Explain) -> QueryDetails:
+        catalog, state_of = self.catalog, self._backend.state_of
+
+        def query(name: str) -> RunningQuery:
+            found = next(each for each in catalog.queries if each.name == name)
+            return running(found, catalog, state_of)
+
+        app = self._backend.new_app()
+        return explained(statement, catalog, self._defaults(), app, query)
+
+    def _topics(self) -> list[ListedTopic]:
+        cluster = ClusterState(self._librdkafka())
+        return [ListedTopic(name, each) for name, each in cluster.replicas().items()]
+
+    def _variable(self, statement: st.DefineVariable) -> Message:
+        if statement.value is None:
+            self.variables.pop(statement.name, None)
+            return Message(f"removed the variable {statement.name}")
+        self.variables[statement.name] = statement.value
+        return Message(f"set the variable {statement.name}")
+
+    def _property(self, statement: st.SetProperty) -> Message:
+        if statement.value is None:
+            self.properties.pop(statement.name, None)
+            return Message(f"removed the property {statement.name}")
+        if statement.name == _RESET and statement.value not in ("earliest", "latest"):
+            raise UnresolvedError(f"{_RESET} is earliest or latest, and not '{statement.value}'")
+        self.properties[statement.name] = statement.value
+        return Message(f"set the property {statement.name}")
+
+    def _start_position(self) -> str:
+        return self.properties.get(_RESET, "earliest")
+
+    def _defaults(self) -> Defaults:
+        given = {name.removeprefix("ksql."): each for name, each in self.properties.items()}
+        registry = self._backend.settings.registry
+        return Defaults(
+            given.get("persistence.default.format.key", "KAFKA"),
+            given.get("persistence.default.format.value"),
+            given.get("persistence.wrap.single.values", "true").lower() == "true",
+            schemas=RegistryInference(registry) if registry else None,
+        )
+
+    def _librdkafka(self) -> dict[str, Any]:
+        settings = self._backend.settings
+        given = {**settings.properties, "bootstrap.servers": settings.bootstrap}
+        return dict(kafka_properties.for_librdkafka(given))
+
+
+def _in_script(error: SqlError, source: StatementText) -> SqlError:
+    """Return an error of a statement with the line and the column in the script."""
+    column = error.column + (source.column - 1 if error.line == 1 else 0)
+    return SqlError(error.message, error.line + source.line - 1, column)

@@ -1,0 +1,107 @@
+"""An app whose queries a runner starts, watches and starts again."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from barnabas.pipeline.delivery.driver.spark_library import SparkSession
+from barnabas.pipeline.delivery.plan.job_plan import JobPlan, RunningJob
+from barnabas.pipeline.streams.app_queries import QuerySettings
+from barnabas.pipeline.streams.position_keeper import PositionKeeper
+from barnabas.pipeline.streams.repartition_topics import RepartitionTrimmer
+from barnabas.pipeline.streams.serdes import Column, Serde
+from barnabas.pipeline.streams.state_directory import StateDirectory
+from barnabas.pipeline.streams.stream_app import App
+from barnabas.pipeline.streams.topic_reading import TopicInput
+
+_STOP_S: Final = 30.0
+
+
+class HostedState(StateDirectory):
+    """The state of an app below the directories of a runner, which locks nothing here."""
+
+    def __init__(self, work: Path, checkpoint: Callable[[str], str]) -> None:
+        """Take the directory of scratch files, and what gives a query its checkpoint."""
+        super().__init__(work)
+        self._checkpoint = checkpoint
+
+    def checkpoint(self, query: str) -> str:
+        """Return the place of a query's checkpoint."""
+        return self._checkpoint(query)
+
+
+class HostedApp(App):
+    """An app in the session of a runner. `settings.app` is the name of the job."""
+
+    def __init__(
+        self,
+        session: SparkSession,
+        settings: QuerySettings,
+        registry: str,
+        dead_letters: str | None = None,
+    ) -> None:
+        """Take the session, in which the app's frames are made.
+
+        With `dead_letters`, records that the app would skip are written to this topic.
+        """
+        self._session, self._engine = session, None
+        self._dead_letters = dead_letters
+        self._set_up(settings, registry)
+
+    @property
+    def spark(self) -> SparkSession:
+        """Return the session of the runner."""
+        return self._session
+
+    def _input(
+        self,
+        name: str,
+        key: Serde | None,
+        value: Serde | None,
+        time: str | Column | None,
+        on_error: str,
+        dead_letters: str | None,
+        start: str,
+        max_records: int,
+    ) -> TopicInput:
+        if on_error == "skip" and self._dead_letters is not None:
+            on_error, dead_letters = "dead-letter", self._dead_letters
+        return super()._input(name, key, value, time, on_error, dead_letters, start, max_records)
+
+    def started(self, generation: int) -> "HostedQueries":
+        """Start all queries. Raises JobStartError."""
+        self._queries.assign_letters()
+        jobs: list[RunningJob] = []
+        try:
+            for query in self._queries.needed():
+                jobs += [query.start_job(generation)]
+        except BaseException:
+            for job in jobs:
+                job.stop(_STOP_S)
+            raise
+        has_positions = {
+            name for name, each in self._queries.queries.items() if each.has_committed_positions
+        }
+        plans = [job.plan for job in jobs if job.plan.name in has_positions]
+        return HostedQueries(jobs, plans, self._queries.trimmer())
+
+
+class HostedQueries:
+    """The jobs of an app's queries, with what runs beside them."""
+
+    def __init__(
+        self, jobs: list[RunningJob], plans: list[JobPlan], trimmer: RepartitionTrimmer
+    ) -> None:
+        """Take running jobs; `plans` are those whose positions are committed offsets."""
+        self.jobs = jobs
+        self._keeper = PositionKeeper(lambda: plans)
+        self._trimmer = trimmer
+        self._keeper.start()
+        self._trimmer.start()
+
+    def stop(self, timeout_s: float) -> None:
+        """Stop all jobs after their running transactions."""
+        self._keeper.stop()
+        self._trimmer.stop()
+        for job in self.jobs:
+            job.stop(timeout_s)

@@ -1,0 +1,257 @@
+"""ksqlDB's REST API on a node: statements, errors, records, states. None of it needs Spark."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+from confluent_kafka import Producer
+
+from barnabas.http import HttpOptions, HttpStartError, ListenAddress
+from barnabas.pipeline.rest.sql.row_formats import JSON, V1_JSON
+from barnabas.pipeline.rest.sql.sql_context import PUSH_QUERIES_MAX
+from barnabas.pipeline.rest.sql.sql_host import SqlListen
+from barnabas.testing import Node
+from barnabas.testing.eventually import wait_until
+from tests.pipeline.rest.sql.live_sql import live_sql
+
+STREAM = "CREATE STREAM {0} (id STRING KEY, ms BIGINT) WITH (kafka_topic='{0}', "
+STREAM += "value_format='JSON', partitions=2);"
+
+
+@pytest.fixture(scope="module")
+def node() -> Iterator[Node]:
+    with Node() as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def api(node: Node) -> Iterator[httpx.Client]:
+    with live_sql(node.bootstrap) as found:
+        yield found
+
+
+def ksql(api: httpx.Client, text: str, **more: Any) -> httpx.Response:
+    return api.post("/ksql", json={"ksql": text, **more})
+
+
+def entities(answer: httpx.Response) -> list[dict[str, Any]]:
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+def produce(node: Node, topic: str, *values: str) -> None:
+    producer = Producer({"bootstrap.servers": node.bootstrap})
+    for value in values:
+        producer.produce(topic, value, b"k")
+    assert producer.flush(30) == 0
+
+
+def test_statements_of_a_request_are_answered_in_order(api: httpx.Client) -> None:
+    script = f"{STREAM.format('a1')} SHOW STREAMS; DESCRIBE a1 EXTENDED; DROP STREAM a1;"
+    created, listed, described, dropped = entities(ksql(api, script))
+    assert created["statementText"] == STREAM.format("a1")
+    assert created["commandId"] == "stream/`A1`/create"
+    assert created["commandStatus"]["status"] == "SUCCESS"
+    assert [each["topic"] for each in listed["streams"] if each["name"] == "A1"] == ["a1"]
+    assert described["sourceDescription"]["partitions"] == 2
+    assert dropped["commandId"] == "stream/`A1`/drop"
+    assert dropped["commandSequenceNumber"] == created["commandSequenceNumber"] + 1
+
+
+def test_error_names_line_and_column_and_has_the_answers_before_it(api: httpx.Client) -> None:
+    answer = ksql(api, "CREATE TYPE e1 AS INT;\n  DROP STREAM nothing; SHOW TYPES;")
+    assert answer.status_code == 400
+    assert answer.headers["content-type"] == V1_JSON
+    body = answer.json()
+    assert (body["@type"], body["error_code"]) == ("statement_error", 40001)
+    assert body["message"].startswith("line 2:15: There is no stream or table NOTHING")
+    assert body["statementText"] == "DROP STREAM nothing;"
+    assert [each["commandId"] for each in body["entities"]] == ["type/`E1`/create"]
+    assert "E1" in entities(ksql(api, "SHOW TYPES;"))[0]["types"]
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "status", "code"),
+    [
+        ("/ksql", b"{", 400, 40000),
+        ("/ksql", b"[]", 400, 40000),
+        ("/ksql", b"{}", 400, 40000),
+        ("/ksql", b'{"ksql": 1}', 400, 40000),
+        ("/ksql", b'{"ksql": "", "streamsProperties": []}', 400, 40000),
+        ("/ksql", b'{"ksql": "", "streamsProperties": {"a": {}}}', 400, 40000),
+        ("/ksql", b'{"ksql": "", "commandSequenceNumber": "x"}', 400, 40000),
+        ("/ksql", b'{"ksql": "", "commandSequenceNumber": 999999}', 503, 50301),
+        ("/ksql", b'{"ksql": "SELEC 1;"}', 400, 40001),
+        ("/ksql", b'{"ksql": "SELECT * FROM a;"}', 400, 40002),
+        ("/ksql", b'{"ksql": "PRINT a;"}', 400, 40002),
+        ("/query", b'{"ksql": "SHOW STREAMS;"}', 400, 40001),
+        ("/query", b'{"ksql": ""}', 400, 40001),
+        ("/query", b'{"ksql": "SELECT * FROM nothing;"}', 400, 40001),
+        ("/query", b'{"ksql": "PRINT nothing;"}', 400, 40001),
+        ("/query", b'{"ksql": "PRINT a; PRINT b;"}', 400, 40001),
+        ("/query-stream", b'{"ksql": "SELECT * FROM nothing;"}', 400, 40000),
+        ("/query-stream", b'{"sql": "SELECT * FROM nothing;"}', 400, 40001),
+        ("/close-query", b'{"queryId": "none"}', 400, 40000),
+        ("/inserts-stream", b"", 400, 40000),
+        ("/inserts-stream", b"{}\n", 400, 40000),
+        ("/inserts-stream", b'{"target": "nothing"}\n', 400, 40001),
+        ("/ksql/terminate", b'{"deleteTopicList": "a"}', 400, 40000),
+        ("/ksql/terminate", b'{"deleteTopicList": ["("]}', 400, 40000),
+        ("/nothing", b"", 404, 40400),
+        ("/info", b"", 405, 40500),
+    ],
+)
+def test_bad_requests_have_ksqldbs_codes(
+    api: httpx.Client, path: str, body: bytes, status: int, code: int
+) -> None:
+    answer = api.post(path, content=body)
+    assert (answer.status_code, answer.json()["error_code"]) == (status, code), answer.text
+    assert answer.json()["message"]
+
+
+def test_statement_over_one_megabyte_is_refused(api: httpx.Client) -> None:
+    text = f"CREATE TYPE big AS STRUCT<{'x' * (1 << 20)} INT>;"
+    answer = ksql(api, text)
+    assert (answer.status_code, answer.json()["error_code"]) == (413, 41300)
+
+
+def test_properties_and_variables_hold_for_their_request(api: httpx.Client) -> None:
+    text = "DEFINE a = '1'; SET 'auto.offset.reset'='latest'; SHOW VARIABLES; SHOW PROPERTIES;"
+    given = {"ksql.streams.auto.offset.reset": "earliest", "x": 1}
+    more = {"streamsProperties": given, "sessionVariables": {"b": "2"}}
+    variables, properties = entities(ksql(api, text, **more))
+    assert variables["variables"] == [{"name": "B", "value": "2"}, {"name": "A", "value": "1"}]
+    assert properties["overwrittenProperties"] == ["auto.offset.reset", "x"]
+    values = {each["name"]: each["value"] for each in properties["properties"]}
+    assert (values["auto.offset.reset"], values["x"]) == ("latest", "1")
+    (after,) = entities(ksql(api, "SHOW VARIABLES;"))
+    assert after["variables"] == []
+
+
+def test_variables_of_a_request_are_replaced(api: httpx.Client) -> None:
+    text = "CREATE TYPE ${name} AS INT;"
+    (created,) = entities(ksql(api, text, sessionVariables={"name": "v1"}))
+    assert created["commandId"] == "type/`V1`/create"
+
+
+def test_command_numbers_order_requests(api: httpx.Client) -> None:
+    (created,) = entities(ksql(api, "CREATE TYPE n1 AS INT;"))
+    number = created["commandSequenceNumber"]
+    assert entities(ksql(api, "SHOW TYPES;", commandSequenceNumber=number))
+
+
+def test_states_of_commands(api: httpx.Client) -> None:
+    entities(ksql(api, STREAM.format("s1")))
+    assert api.get("/status").json()["commandStatuses"]["stream/`S1`/create"] == "SUCCESS"
+    assert api.get("/status/stream/S1/create").json()["status"] == "SUCCESS"
+    assert api.get("/status/stream/%60S1%60/create").json()["message"]
+    missing = api.get("/status/stream/S2/create")
+    assert (missing.status_code, missing.json()["error_code"]) == (404, 40400)
+
+
+def test_server_answers_what_it_is(node: Node, api: httpx.Client) -> None:
+    server = api.get("/info").json()["KsqlServerInfo"]
+    assert set(server) == {"version", "kafkaClusterId", "ksqlServiceId", "serverStatus"}
+    assert server["kafkaClusterId"]
+    assert api.get("/").headers["location"] == "/info"
+    health = api.get("/healthcheck").json()
+    assert health["isHealthy"] is True
+    assert health["details"]["kafka"] == {"isHealthy": True}
+    (host,) = api.get("/clusterStatus").json()["clusterStatus"]
+    assert host == str(api.base_url).partition("://")[2].strip("/")
+    ids = api.get("/v1/metadata/id").json()
+    assert ids["scope"]["clusters"]["kafka-cluster"] == server["kafkaClusterId"]
+    assert api.get("/v1/metadata").json() == {"version": server["version"], "clusterId": ids}
+    assert api.get("/v1/metadata/x").status_code == 404
+
+
+def test_property_of_the_server_is_not_valid(api: httpx.Client) -> None:
+    assert api.get("/is_valid_property/auto.offset.reset").json() is True
+    refused = api.get("/is_valid_property/ksql.service.id")
+    assert (refused.status_code, refused.json()["error_code"]) == (400, 40000)
+
+
+@pytest.mark.parametrize(
+    ("accept", "status", "kind"),
+    [
+        ("", 200, V1_JSON),
+        ("*/*", 200, V1_JSON),
+        (JSON, 200, JSON),
+        (V1_JSON, 200, V1_JSON),
+        (f"{V1_JSON}; q=0.5, {JSON}; q=0.9", 200, JSON),
+        ("text/html", 406, JSON),
+    ],
+)
+def test_answer_has_the_type_that_the_client_accepts(
+    api: httpx.Client, accept: str, status: int, kind: str
+) -> None:
+    answer = api.get("/info", headers={"accept": accept})
+    assert (answer.status_code, answer.headers["content-type"]) == (status, kind)
+
+
+def test_page_of_another_origin_cannot_send_statements(api: httpx.Client) -> None:
+    headers = {"origin": "http://example.com", "content-type": "text/plain"}
+    body = json.dumps({"ksql": "CREATE TYPE o1 AS INT;"})
+    refused = api.post("/ksql", content=body, headers=headers)
+    assert (refused.status_code, refused.json()["error_code"]) == (415, 41500)
+    assert "O1" not in entities(ksql(api, "SHOW TYPES;"))[0]["types"]
+
+
+def test_print_sends_records_up_to_its_limit(node: Node, api: httpx.Client) -> None:
+    entities(ksql(api, STREAM.format("p1")))
+    produce(node, "p1", '{"MS": 1}', '{"MS": 2}', "\x00")
+    body = {"ksql": "PRINT p1 FROM BEGINNING INTERVAL 2 LIMIT 2;"}
+    lines = api.post("/query", json=body).text.splitlines()
+    assert [line.partition("value: ")[2].partition(", partition")[0] for line in lines] == [
+        '{"MS": 1}',
+        "0x00",
+    ]
+
+
+def running(api: httpx.Client) -> list[Any]:
+    """Start as many push queries as may run, and return their responses."""
+    found: list[Any] = []
+    for _ in range(PUSH_QUERIES_MAX):
+        stream = api.stream("POST", "/query", json={"ksql": "PRINT q1 FROM BEGINNING;"})
+        response = stream.__enter__()
+        assert response.status_code == 200
+        lines = response.iter_lines()
+        assert next(lines).endswith("partition: 0")
+        found.append((stream, lines))  # without its lines, a response is closed
+    return found
+
+
+def test_push_queries_are_limited_and_end_with_their_connections(
+    node: Node, api: httpx.Client
+) -> None:
+    entities(ksql(api, STREAM.format("q1").replace("partitions=2", "partitions=1")))
+    produce(node, "q1", "1")
+    streams = running(api)
+
+    def refused() -> httpx.Response:
+        return api.post("/query", json={"ksql": "PRINT q1 FROM BEGINNING LIMIT 1;"})
+
+    answer = refused()
+    assert (answer.status_code, answer.json()["error_code"]) == (400, 40003)
+    for stream, _ in streams:
+        stream.__exit__(None, None, None)
+    wait_until(lambda: refused().status_code == 200)
+
+
+def test_terminate_drops_everything(node: Node) -> None:
+    with live_sql(node.bootstrap) as api:
+        entities(ksql(api, f"{STREAM.format('t1')} {STREAM.format('t2')}"))
+        (done,) = api.post("/ksql/terminate", json={"deleteTopicList": ["t1"]}).json()
+        assert done["commandId"] == "cluster/TerminateCluster/terminate"
+        streams, topics = entities(ksql(api, "SHOW STREAMS; SHOW TOPICS;"))
+        assert streams["streams"] == []
+        # Only topics that queries have made are deleted.
+        assert {"t1", "t2"} <= {each["name"] for each in topics["topics"]}
+
+
+def test_other_address_needs_authentication() -> None:
+    with pytest.raises(HttpStartError, match="without authentication: statements read"):
+        SqlListen(ListenAddress("0.0.0.0", 0)).check()
+    SqlListen(ListenAddress("0.0.0.0", 0), HttpOptions(auth="kafka")).check()

@@ -1,0 +1,191 @@
+"""SQL on a runner: statements change the stored catalog and the jobs; the engine has no Spark."""
+
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+import trio
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient
+
+pytest.importorskip("sqlglot")
+
+from barnabas.pipeline.rest.job_rights import RestAccess
+from barnabas.pipeline.sql.hosting.hosted_sql import HostedSql, NotActiveRunnerError
+from barnabas.pipeline.sql.shell.answer_values import CommandDone
+from barnabas.pipeline.sql.sql_failures import SqlError
+from barnabas.testing import Node
+from tests.pipeline.runner.live_runner import LiveRunner, eventually, live_runner
+
+SOURCE = (
+    "CREATE STREAM s (k INT KEY, v INT)"
+    " WITH (kafka_topic='{0}', value_format='JSON', partitions=2);"
+)
+
+
+@pytest.fixture(scope="module")
+def node() -> Iterator[Node]:
+    with Node() as found:
+        yield found
+
+
+class Hosted:
+    """A runner with SQL."""
+
+    def __init__(self, runner: LiveRunner, sql: HostedSql) -> None:
+        self.runner = runner
+        self.sql = sql
+
+    def execute(self, script: str) -> list[str]:
+        session = self.sql.session()
+        return [
+            each.message if isinstance(each, CommandDone) else ""
+            for each in session.execute(script)
+        ]
+
+    def jobs(self, query: str = "?hidden=true") -> list[str]:
+        status, names = self.runner.ask("GET", f"/connectors{query}")
+        assert status == 200
+        return names
+
+
+@contextmanager
+def hosted(node: Node, name: str, *, is_active: bool = True) -> Iterator[Hosted]:
+    found: list[HostedSql] = []
+    ready = threading.Event()
+
+    async def serve(sql: HostedSql, _: RestAccess) -> None:
+        found.append(sql)
+        ready.set()
+        await trio.sleep_forever()
+
+    topics = {f"{kind}.storage.topic": f"{name}-{kind}" for kind in ("config", "offset", "status")}
+    more = {**topics, "barnabas.sql.enable": "true", "barnabas.sql.storage.topic": f"{name}-sql"}
+    with live_runner(node.bootstrap, more=more, serve_sql=serve, group_id=name) as runner:
+        assert ready.wait(60)
+        eventually(runner.is_healthy)
+        if is_active:
+            eventually(lambda: runner.ask("PUT", "/connectors/none/pause")[0] == 404)
+        yield Hosted(runner, found[0])
+
+
+def test_query_becomes_a_job_that_lists_leave_out(node: Node) -> None:
+    with hosted(node, "jobs") as found:
+        answers = found.execute(SOURCE.format("jobs-in") + "CREATE STREAM o AS SELECT * FROM s;")
+        assert answers[1] == "started query CSAS_O_0, which writes the topic O"
+        assert found.jobs("") == []
+        assert found.jobs() == ["jobs-CSAS_O_0"]
+        found.runner.wait_states("jobs-CSAS_O_0", "RUNNING", "RUNNING")
+        plan = found.runner.engine.running()["jobs-CSAS_O_0"].plan
+        assert (plan.topics, plan.target_topic) == (("jobs-in",), "O")
+        assert plan.group_id == plan.transactional_id == "jobs-CSAS_O_0"
+        assert found.execute("PAUSE CSAS_O_0;") == ["paused CSAS_O_0"]
+        found.runner.wait_states("jobs-CSAS_O_0", "PAUSED", "PAUSED")
+        eventually(lambda: found.sql.state_of("CSAS_O_0") == "PAUSED")
+        assert found.execute("RESUME ALL;") == ["resumed CSAS_O_0"]
+        found.runner.wait_states("jobs-CSAS_O_0", "RUNNING", "RUNNING")
+        found.execute("CREATE OR REPLACE STREAM o AS SELECT k, v FROM s WHERE v > 1;")
+        config = found.runner.ask("GET", "/connectors/jobs-CSAS_O_0/config")[1]
+        assert config["sql.statement"].endswith("WHERE v > 1")
+        assert found.execute("DROP STREAM o DELETE TOPIC;") == ["dropped stream O"]
+        assert found.jobs() == []
+        assert "O" not in AdminClient({"bootstrap.servers": node.bootstrap}).list_topics().topics
+        assert found.runner.engine.forgotten[-1][0] == "jobs-CSAS_O_0"
+
+
+def test_catalog_outlives_the_runner(node: Node) -> None:
+    script = (
+        SOURCE.format("kept-in")
+        + SOURCE.format("kept-other").replace("STREAM s", "STREAM other")
+        + "CREATE TYPE both AS STRUCT<a INT, b INT>;"
+        + "CREATE TABLE t AS SELECT k, COUNT(*) AS n FROM s GROUP BY k;"
+        + "INSERT INTO s SELECT * FROM other;TERMINATE INSERTQUERY_S_1;"
+    )
+    with hosted(node, "kept") as found:
+        found.execute(script)
+        before = found.sql.catalog
+    assert [each.name for each in before.queries] == ["CTAS_T_0"]
+    with hosted(node, "kept") as found:
+        assert found.sql.catalog == before
+        found.runner.wait_states("kept-CTAS_T_0", "RUNNING", "RUNNING")
+        found.execute("CREATE STREAM u AS SELECT * FROM s;")
+        assert found.jobs() == ["kept-CSAS_U_2", "kept-CTAS_T_0"]
+
+
+def test_deleted_job_ends_its_query(node: Node) -> None:
+    with hosted(node, "deleted") as found:
+        found.execute(SOURCE.format("deleted-in") + "CREATE STREAM o AS SELECT * FROM s;")
+        assert found.runner.ask("DELETE", "/connectors/deleted-CSAS_O_0")[0] == 204
+        assert found.sql.catalog.queries == ()
+        assert found.execute("DROP STREAM s;") == ["dropped stream S"]
+
+
+def test_statement_that_is_refused_changes_nothing(node: Node) -> None:
+    with hosted(node, "refused") as found:
+        found.execute(SOURCE.format("refused-in"))
+        before = found.sql.catalog
+        for text, message in (
+            ("PAUSE CSAS_O_0;", "line 1:1: There is no query CSAS_O_0"),
+            ("CREATE STREAM p AS SELECT * FROM q;", "There is no stream or table Q"),
+            (
+                "SET 'trigger.ms'='x';CREATE STREAM p AS SELECT * FROM s;",
+                "Invalid value x for configuration trigger.ms",
+            ),
+        ):
+            with pytest.raises(SqlError, match=message):
+                found.execute(text)
+        assert found.sql.catalog == before
+        assert found.jobs() == []
+
+
+def test_record_of_a_later_version_refuses_changes(node: Node) -> None:
+    with hosted(node, "later") as found:
+        found.execute(SOURCE.format("later-in"))
+        producer = Producer({"bootstrap.servers": node.bootstrap})
+        key = b'{"kind":"source","name":"X"}'
+        producer.produce("later-sql", b'{"version":2}', key)
+        assert producer.flush(30) == 0
+        with pytest.raises(SqlError) as raised:
+            found.execute("DROP STREAM s;")
+        assert str(raised.value) == (
+            "line 1:1: The catalog is not complete, so nothing changes it: the record "
+            '{"kind":"source","name":"X"} at offset 2 of topic later-sql cannot be read: it has '
+            "version 2, and this version of barnabas reads up to 1. Upgrade barnabas, or write a "
+            "null value for this key"
+        )
+        assert list(found.sql.catalog.sources) == ["S"]
+        producer.produce("later-sql", None, key)
+        assert producer.flush(30) == 0
+        assert found.execute("DROP STREAM s;") == ["dropped stream S"]
+
+
+def test_runner_on_standby_names_the_active_one(node: Node) -> None:
+    with hosted(node, "pair") as active, hosted(node, "pair", is_active=False) as standby:
+        active.execute(SOURCE.format("pair-in"))
+        eventually(lambda: "S" in standby.sql.catalog.sources)
+        with pytest.raises(
+            SqlError, match=f"send the statement to the active one, {active.runner.url}"
+        ):
+            standby.execute("DROP STREAM s;")
+        with pytest.raises(NotActiveRunnerError):
+            standby.sql.new_app()
+
+
+def test_start_without_sql_imports_nothing_of_it(node: Node) -> None:
+    program = (
+        "import sys, time\n"
+        "from tests.pipeline.runner.live_runner import eventually, live_runner\n"
+        "with live_runner(sys.argv[1], group_id='without') as runner:\n"
+        "    eventually(runner.is_healthy)\n"
+        "    runner.ask('GET', '/connector-plugins')\n"
+        "    names = ('barnabas.pipeline.sql', 'sqlglot')\n"
+        "    found = [each for each in sys.modules if each.startswith(names)]\n"
+        "    assert not found, found\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, node.bootstrap], capture_output=True, timeout=120
+    )
+    assert done.returncode == 0, done.stderr.decode()
