@@ -88,6 +88,8 @@ def same(actual: Any, expected: Any) -> bool:
         return abs(float(actual) - float(expected)) < _TOLERANCE * max(1.0, abs(float(expected)))
     if isinstance(expected, str) and isinstance(actual, bytes):
         return base64.b64encode(actual).decode() == expected
+    if isinstance(expected, str) and isinstance(actual, Decimal):
+        return str(actual) == expected  # as Avro's and Protobuf's values are in the cases
     if isinstance(expected, int | Decimal) and isinstance(actual, str):
         return actual == str(expected)
     return actual == expected

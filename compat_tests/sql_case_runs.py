@@ -17,22 +17,34 @@ from barnabas.pipeline.sql.analysis.applied_statements import Definition, Starte
 from barnabas.pipeline.sql.catalog.catalog_changes import Catalog
 from barnabas.pipeline.sql.catalog.source_definitions import Defaults
 from barnabas.pipeline.sql.planning.query_writing import written
+from barnabas.pipeline.sql.planning.registry_inference import RegistryInference
 from barnabas.pipeline.sql.scripts import parse_script
+from barnabas.pipeline.sql.shell.inserted_rows import InsertedRow
 from barnabas.pipeline.sql.sql_failures import SqlError, UnresolvedError
+from barnabas.pipeline.sql.statement_values import InsertValues
 from barnabas.pipeline.streams import topic_reading
+from barnabas.pipeline.streams.kernel_frames import BUCKETS_PROPERTY
+from barnabas.pipeline.streams.registry_serdes import RegistrySchemaError
 from barnabas.pipeline.streams.stream_app import App
 from barnabas.pipeline.streams.test_driver import TestDriver, TestRecord
 from compat_tests import sql_case_bytes
+from compat_tests.sql_case_schemas import SCHEMA_FORMATS, CaseSchemas
 
 if TYPE_CHECKING:
-    from barnabas.pipeline.sql.catalog.source_values import Source
+    from collections.abc import Collection, Iterator
+
+    from barnabas.pipeline.sql.catalog.source_values import Format, Source, SourceColumn
     from barnabas.pipeline.streams.topic_reading import TopicInput
     from compat_tests.sql_case_files import Case, CaseRecord
+    from compat_tests.sql_case_session import CaseEngine
 
 _COLUMNS = (
     "key BINARY, value BINARY, topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP, "
     "timestampType INT, headers ARRAY<STRUCT<key: STRING, value: BINARY>>"
 )
+
+
+_ONE_TASK = {"spark.sql.shuffle.partitions": "1", BUCKETS_PROPERTY: "1"}
 
 
 class DifferenceError(Exception):
@@ -43,35 +55,68 @@ def _no_topics() -> defaultdict[str, list[TestRecord]]:
     return defaultdict(list)
 
 
+def _no_rows() -> list[InsertedRow]:
+    return []
+
+
 @dataclass
 class CaseRun:
     """One run of a case."""
 
-    session: Any
+    engine: CaseEngine
     case: Case
+    schemas: CaseSchemas
+    by_record: bool = False
+    """True when a query with state takes the records of each topic in turns, as the case has them.
+
+    Otherwise all records are one batch.
+    """
     catalog: Catalog = field(default_factory=Catalog)
     topics: defaultdict[str, list[TestRecord]] = field(default_factory=_no_topics)
+    inserted: list[InsertedRow] = field(default_factory=_no_rows)
+    has_several_inputs: bool = False
+    """True when a query with state has read several sources."""
 
     def run(self) -> None:
         """Run the case. Raises DifferenceError, SqlError, UnresolvedError and errors of Spark."""
         queries = self._queries()
         for record in self.case.inputs:
             self._add(record)
+        for each in self.inserted:
+            self._insert(each)
         for each in queries:
             self._run(each)
         for topic in dict.fromkeys(each.topic for each in self.case.outputs):
             self._compare(topic)
 
     def analyse(self) -> None:
-        """Apply the statements of the case only."""
-        self._queries()
+        """Apply the statements of the case, and describe its queries, but run none."""
+        for started in self._queries():
+            with tempfile.TemporaryDirectory() as directory:
+                app = _BatchApp.attach(
+                    self.engine.session, "case", state=directory, registry=self.schemas.registry
+                )
+                try:
+                    app.records = self.topics
+                    written(app, started.query)
+                finally:
+                    app.stop()
+        for row in self.inserted:
+            self._insert(row)
+
+    def _insert(self, row: InsertedRow) -> None:
+        found = row.encoded(self.engine.session, self.schemas.registry)
+        self.topics[row.source.topic].append(TestRecord(found.key, found.value, found.time_ms or 0))
 
     def _queries(self) -> list[StartedQuery]:
         found: list[StartedQuery] = []
         variables: dict[str, str] = {}
-        defaults = _defaults(self.case.properties)
+        defaults = _defaults(self.case.properties, self.schemas.registry)
         for text in self.case.statements:
             for statement in parse_script(text, variables):
+                if isinstance(statement, InsertValues):
+                    self.inserted.append(InsertedRow(statement, self.catalog))
+                    continue
                 if not isinstance(statement, Definition):
                     raise UnresolvedError(f"{type(statement).__name__} does not run in cases")
                 result = applied(statement, self.catalog, defaults)
@@ -91,30 +136,64 @@ class CaseRun:
         if not known:
             return
         source = known[0]
-        key = sql_case_bytes.encoded(record.key, source.key_format, source.key)
+        key = self._encoded(record.key, source, "key")
         if record.window is not None:
             key = (key or b"") + sql_case_bytes.window_bytes(record.window, source)
-        value = sql_case_bytes.encoded(record.value, source.value_format, source.value)
+        value = self._encoded(record.value, source, "value")
         headers = tuple(
             (name, None if text is None else base64.b64decode(text))
             for name, text in record.headers or ()
         )
         self.topics[record.topic].append(TestRecord(key, value, record.timestamp or 0, headers))
 
+    def _encoded(self, value: Any, source: Source, side: str) -> bytes | None:
+        form, columns = _side(source, side)
+        if value is not None and columns and form.name in SCHEMA_FORMATS:
+            return self.schemas.encoded(value, source, side)
+        return sql_case_bytes.encoded(value, form, columns)
+
+    def _decoded(self, data: bytes | None, source: Source, side: str) -> Any:
+        form, columns = _side(source, side)
+        if data is not None and columns and form.name in SCHEMA_FORMATS:
+            return self.schemas.decoded(data, source, side)
+        return sql_case_bytes.decoded(data, form, columns)
+
     def _run(self, started: StartedQuery) -> None:
-        sink = started.query.sink.topic
-        found = self._results_of_batch(started)
-        if found is not None:
-            self.topics[sink].extend(found)
-            return
-        with TestDriver(lambda app: written(app, started.query), session=self.session) as driver:
-            for relation in started.query.plan.relations:
-                driver.pipe(relation.source.topic, *self.topics[relation.source.topic])
+        sink, plan = started.query.sink.topic, started.query.plan
+        if plan.aggregation is None and not plan.joins:
+            found = self._results_of_batch(started)
+            if found is not None:
+                self.topics[sink].extend(found)
+                return
+        with TestDriver(
+            lambda app: written(app, started.query),
+            session=self.engine.session,
+            registry=self.schemas.registry,
+            spark=_ONE_TASK,
+        ) as driver:
+            self._pipe(driver, list(dict.fromkeys(each.source.topic for each in plan.relations)))
             self.topics[sink].extend(driver.read(sink))
+        self.has_several_inputs |= len(plan.relations) > 1
+
+    def _pipe(self, driver: TestDriver, topics: list[str]) -> None:
+        """Add the records of topics, all as one batch, or each run of a topic as one."""
+        if not self.by_record:
+            for topic in topics:
+                driver.pipe(topic, *self.topics[topic])
+            return
+        waiting = {topic: list(self.topics[topic]) for topic in topics}
+        for topic, taken in _batches(self.case, waiting):
+            driver.pipe(topic, *waiting[topic][:taken])
+            waiting[topic] = waiting[topic][taken:]
+            driver.process()
+        for topic, rest in waiting.items():
+            driver.pipe(topic, *rest)
 
     def _results_of_batch(self, started: StartedQuery) -> list[TestRecord] | None:
         with tempfile.TemporaryDirectory() as directory:
-            app = _BatchApp.attach(self.session, "case", state=directory)
+            app = _BatchApp.attach(
+                self.engine.session, "case", state=directory, registry=self.schemas.registry
+            )
             try:
                 app.records = self.topics
                 written(app, started.query)
@@ -125,7 +204,7 @@ class CaseRun:
     def _compare(self, topic: str) -> None:
         source = self._source(topic)
         expected = [each for each in self.case.outputs if each.topic == topic]
-        actual = [_actual(each, source) for each in self.topics[topic]]
+        actual = [self._actual(each, source) for each in self.topics[topic]]
         if source.is_table:
             wanted = _newest([(each.key, each.window, each.value) for each in expected])
             found = _newest([(each.key, each.window, each.value) for each in actual])
@@ -137,6 +216,19 @@ class CaseRun:
             )
         for one, other in zip(actual, expected, strict=True):
             _compare_records(one, other)
+
+    def _actual(self, record: TestRecord, source: Source) -> _Actual:
+        key, window = record.key, None
+        if source.window is not None and key is not None:
+            key, start, end = sql_case_bytes.window_of(key, source)
+            window = (start, end)
+        return _Actual(
+            self._decoded(key, source, "key"),
+            window,
+            self._decoded(record.value, source, "value"),
+            record.timestamp,
+            record.headers,
+        )
 
 
 class _BatchApp(App):
@@ -184,13 +276,14 @@ class _BatchApp(App):
         return topic_reading.decoded(frame, given)
 
 
-def _defaults(properties: dict[str, Any]) -> Defaults:
+def _defaults(properties: dict[str, Any], registry: str) -> Defaults:
     given = {name.removeprefix("ksql."): each for name, each in properties.items()}
     return Defaults(
         str(given.get("persistence.default.format.key", "KAFKA")),
         given.get("persistence.default.format.value"),
         str(given.get("persistence.wrap.single.values", "true")).lower() == "true",
         str(given.get("output.topic.name.prefix", "")),
+        schemas=RegistryInference(registry) if registry else None,
     )
 
 
@@ -203,18 +296,30 @@ class _Actual:
     headers: tuple[tuple[str, bytes | None], ...]
 
 
-def _actual(record: TestRecord, source: Source) -> _Actual:
-    key, window = record.key, None
-    if source.window is not None and key is not None:
-        key, start, end = sql_case_bytes.window_of(key, source)
-        window = (start, end)
-    return _Actual(
-        sql_case_bytes.decoded(key, source.key_format, source.key),
-        window,
-        sql_case_bytes.decoded(record.value, source.value_format, source.value),
-        record.timestamp,
-        record.headers,
-    )
+def _batches(case: Case, topics: Collection[str]) -> Iterator[tuple[str, int]]:
+    """Return the topic and the number of records of each batch, for the order of a case.
+
+    A batch has records of one topic whose times do not fall: queries order them by time.
+    """
+    before: CaseRecord | None = None
+    taken = 0
+    for record in case.inputs:
+        if record.topic not in topics:
+            continue
+        if before is not None and (
+            record.topic != before.topic or (record.timestamp or 0) < (before.timestamp or 0)
+        ):
+            yield before.topic, taken
+            taken = 0
+        before, taken = record, taken + 1
+    if before is not None:
+        yield before.topic, taken
+
+
+def _side(source: Source, side: str) -> tuple[Format, tuple[SourceColumn, ...]]:
+    if side == "key":
+        return source.key_format, source.key
+    return source.value_format, source.value
 
 
 def _bounds(window: Any) -> Any:
@@ -267,19 +372,32 @@ def _compare_records(actual: _Actual, expected: CaseRecord) -> None:
         raise DifferenceError(f"the window is {actual.window}, and not {_bounds(window)}")
 
 
-def failure_of(session: Any, case: Case) -> str | None:
-    """Return the reason why a case fails, None where it passes."""
-    run = CaseRun(session, case)
+def failure_of(engine: CaseEngine, case: Case) -> str | None:
+    """Return the reason why a case fails, None where it passes.
+
+    ksqlDB's tests process record by record. Several inputs of a query with state are one batch
+    first; if the results differ, they are run again in the order of the case.
+    """
     try:
-        if case.refused:
-            run.analyse()
-            return "an error is expected, and there is none"
-        run.run()
-    except (SqlError, UnresolvedError) as error:
+        return _failure_of(CaseRun(engine, case, CaseSchemas.of(engine.registry, case.topics)))
+    except (SqlError, UnresolvedError, RegistrySchemaError) as error:
         return None if case.refused else f"refused: {error}"
     except DifferenceError as error:
         return f"differs: {error}"
     except Exception as error:  # Spark's errors have many types
         text = str(error).strip().partition("\n")[0]
         return f"{type(error).__name__}: {text[:300]}"
+
+
+def _failure_of(run: CaseRun) -> str | None:
+    if run.case.refused:
+        run.analyse()
+        return "an error is expected, and there is none"
+    try:
+        run.run()
+    except DifferenceError:
+        if not run.has_several_inputs:
+            raise
+        schemas = CaseSchemas.of(run.engine.registry, run.case.topics)
+        CaseRun(run.engine, run.case, schemas, by_record=True).run()
     return None

@@ -13,11 +13,13 @@ its statements are refused.
 from __future__ import annotations
 
 import argparse
+import json
 import random
+import threading
 import time
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from barnabas.pipeline.sql.scripts import parse_script
 from barnabas.pipeline.sql.sql_failures import SqlError
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from compat_tests.sql_case_files import Case
+    from compat_tests.sql_case_session import CaseEngine
 
 
 def refusal(case: Case) -> str | None:
@@ -52,24 +55,70 @@ def parse(cases: Sequence[Case]) -> None:
     print(f"cases with expected errors: refused {counts[True, False]}, parsed {counts[True, True]}")
 
 
-def run(cases: Sequence[Case], session: Any) -> None:
-    """Run cases in one Spark session, and print each that fails, then a table of the files."""
-    from compat_tests.sql_case_runs import failure_of
+def run(
+    cases: Sequence[Case], engine: CaseEngine, threads: int, results: Path | None = None
+) -> None:
+    """Run cases in one driver of Spark, print each that fails, then a table of the files.
 
-    counts: Counter[tuple[str, bool, bool]] = Counter()
+    `results` is a file of lines of JSON: cases that it has are not run again.
+    """
+    found = _known_results(results)
+    rest = [case for case in cases if _name(case) not in found]
     started = time.monotonic()
-    for case in cases:
-        reason = failure_of(session, case)
-        counts[case.file, case.refused, reason is None] += 1
-        if reason is not None:
-            print(f"{case.file}: {case.name}: {reason}", flush=True)
+    lock, waiting = threading.Lock(), iter(rest)
+
+    def work(own: CaseEngine) -> None:
+        from compat_tests.sql_case_runs import failure_of
+
+        while True:
+            with lock:
+                case = next(waiting, None)
+            if case is None:
+                return
+            begun = time.monotonic()
+            reason = failure_of(own, case)
+            took = round(time.monotonic() - begun, 2)
+            with lock:
+                found[_name(case)] = reason
+                _report(case, reason, took, results)
+
+    others = [threading.Thread(target=work, args=(engine.separate(),)) for _ in range(threads)]
+    for each in others:
+        each.start()
+    for each in others:
+        each.join()
+    _print_table(cases, found)
+    print(f"{time.monotonic() - started:.0f} s for {len(rest)} cases")
+
+
+def _name(case: Case) -> str:
+    return f"{case.file}: {case.name}"
+
+
+def _known_results(results: Path | None) -> dict[str, str | None]:
+    if results is None or not results.exists():
+        return {}
+    rows = [json.loads(line) for line in results.read_text().splitlines()]
+    return {row["case"]: row["reason"] for row in rows}
+
+
+def _report(case: Case, reason: str | None, took_s: float, results: Path | None) -> None:
+    if reason is not None:
+        print(f"{_name(case)}: {reason}", flush=True)
+    if results is not None:
+        row = {"case": _name(case), "refused": case.refused, "reason": reason, "seconds": took_s}
+        with results.open("a") as file:
+            file.write(json.dumps(row) + "\n")
+
+
+def _print_table(cases: Sequence[Case], found: dict[str, str | None]) -> None:
+    counts = Counter((case.file, case.refused, found[_name(case)] is None) for case in cases)
     print(f"\n{'file':40} results  errors")
-    for file in sorted({case.file for case in cases}):
-        print(f"{file:40} {_share(counts, [file], False):>8} {_share(counts, [file], True):>8}")
     files = sorted({case.file for case in cases})
+    for file in files:
+        print(f"{file:40} {_share(counts, [file], False):>8} {_share(counts, [file], True):>8}")
     print(f"cases with results: {_share(counts, files, False)} pass")
     print(f"cases with expected errors: {_share(counts, files, True)} are refused")
-    print(f"{time.monotonic() - started:.0f} s")
 
 
 def _share(counts: Counter[tuple[str, bool, bool]], files: list[str], refused: bool) -> str:
@@ -85,20 +134,24 @@ def main() -> None:
     arguments.add_argument("--run", action="store_true", help="run the cases on Spark")
     arguments.add_argument("--sample", type=int, help="the number of cases to take")
     arguments.add_argument("--seed", type=int, default=1, help="of the sample")
+    arguments.add_argument("--threads", type=int, default=2, help="cases that run at a time")
+    arguments.add_argument("--results", type=Path, metavar="FILE", help="continue this run")
+    arguments.add_argument("--only", default="", metavar="TEXT", help="cases with this in the name")
     arguments.add_argument("--files", help="files to take, without .json, between commas")
     given = arguments.parse_args()
     cases = list(cases_of(given.cases))
     if given.files:
         cases = [case for case in cases if case.file in given.files.split(",")]
+    cases = [case for case in cases if given.only in case.name]
     if given.sample:
         cases = random.Random(given.seed).sample(cases, min(given.sample, len(cases)))
     if not given.run:
         parse(cases)
         return
-    from compat_tests.sql_case_session import session_of_cases
+    from compat_tests.sql_case_session import engine_of_cases
 
-    with session_of_cases() as session:
-        run(cases, session)
+    with engine_of_cases(given.threads) as engine:
+        run(cases, engine, given.threads, given.results)
 
 
 if __name__ == "__main__":

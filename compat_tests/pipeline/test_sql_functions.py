@@ -21,6 +21,7 @@ from barnabas.pipeline.sql.sql_types import (
     INTEGER,
     STRING,
     SqlType,
+    array,
     decimal,
     to_spark,
 )
@@ -136,6 +137,10 @@ STRINGS: dict[str, Any] = {
     "regexp_extract('x', 'hello')": None,
     "regexp_extract_all('(\\w+) (\\w+)', 'hello there nice day', 2)": ["there", "day"],
     "regexp_replace('baab', 'a+', '-')": "b-b",
+    "regexp_replace('a', '(', '-')": None,
+    "regexp_extract('[', 'a')": None,
+    "regexp_extract_all('a{', 'a')": None,
+    "regexp_split_to_array('a', '*')": None,
     "regexp_split_to_array('a1b22c', '[0-9]+')": ["a", "b", "c"],
     "replace('foobar', 'foo', 'b')": "bbar",
     "split('a.b.', '.')": ["a", "b", ""],
@@ -315,20 +320,30 @@ def expression(text: str) -> exp.Expr:
     return statement.items[0].expression
 
 
-COLUMNS = {"i": INTEGER, "s": STRING, "d": DOUBLE, "p": decimal(4, 2)}
+COLUMNS = {
+    "i": INTEGER,
+    "s": STRING,
+    "d": DOUBLE,
+    "p": decimal(4, 2),
+    "c": STRING,
+    "l": array(INTEGER),
+}
 ROWS = [
-    (1, "a", 1.5, Decimal("1.50"), 0, 20, 0),
-    (3, "b", 2.5, None, 1, 10, 0),
-    (2, None, None, Decimal("98.00"), 2, 30, 0),
-    (None, "a", 3.5, Decimal("0.50"), 3, 40, 0),
+    (1, "a", 1.5, Decimal("1.50"), "x", [1, None, 2], 0, 20, 0),
+    (3, "b", 2.5, None, "x", None, 1, 10, 0),
+    (2, None, None, Decimal("98.00"), "x", [], 2, 30, 0),
+    (None, "a", 3.5, Decimal("0.50"), "x", [3], 3, 40, 0),
 ]
 AGGREGATES: dict[tuple[str, tuple[Any, ...]], Any] = {
+    ("ATTR", ("s",)): None,
+    ("ATTR", ("c",)): "x",
     ("COUNT", ()): 4,
     ("COUNT", ("s",)): 3,
     ("COUNT_DISTINCT", ("s",)): 2,
     ("SUM", ("i",)): 6,
     ("SUM", ("d",)): 7.5,
     ("SUM", ("p",)): None,
+    ("SUM_LIST", ("l",)): 6,
     ("AVG", ("i",)): 2.0,
     ("MIN", ("s",)): "a",
     ("MAX", ("d",)): 3.5,
@@ -348,7 +363,12 @@ AGGREGATES: dict[tuple[str, tuple[Any, ...]], Any] = {
     ("LATEST_BY_OFFSET", ("i", 2)): [3, 2],
     ("LATEST_BY_OFFSET", ("i", 2, False)): [2, None],
 }
-UNFOLDED = {("COUNT_DISTINCT", ("s",)), ("TOPK", ("i", "s", 2)), ("SUM", ("p",))}
+UNFOLDED = {
+    ("COUNT_DISTINCT", ("s",)),
+    ("TOPK", ("i", "s", 2)),
+    ("SUM", ("p",)),
+    ("SUM_LIST", ("l",)),
+}
 
 
 def types_of(arguments: tuple[Any, ...]) -> list[SqlType]:
@@ -358,7 +378,7 @@ def types_of(arguments: tuple[Any, ...]) -> list[SqlType]:
 
 def test_aggregates_have_the_values_of_ksqldb(engine) -> None:
     functions = pyspark("sql.functions")
-    names = "i int, s string, d double, p decimal(4, 2)"
+    names = "i int, s string, d double, p decimal(4, 2), c string, l array<int>"
     schema = f"{names}, _offset bigint, _timestamp bigint, _partition int"
     frame = engine.session.createDataFrame(list(reversed(ROWS)), schema)
     found = {key: aggregate(key[0], types_of(key[1])) for key in AGGREGATES}

@@ -11,6 +11,7 @@ from barnabas.pipeline.sql.analysis.applied_statements import Definition, applie
 from barnabas.pipeline.sql.catalog.catalog_changes import Catalog
 from barnabas.pipeline.sql.catalog.source_definitions import Defaults
 from barnabas.pipeline.sql.planning.query_writing import written
+from barnabas.pipeline.sql.planning.registry_inference import RegistryInference
 from barnabas.pipeline.sql.scripts import parse_script
 from compat_tests import spark as setup
 from tests.registry.live_registry import live_registry
@@ -33,9 +34,10 @@ def driver_of(engine: Any, query: str, registry: str = "") -> ks.TestDriver:
 
     def describe(app: ks.App) -> None:
         catalog = Catalog()
+        defaults = Defaults(schemas=RegistryInference(registry) if registry else None)
         for statement in parse_script(SOURCES + query):
             assert isinstance(statement, Definition)
-            found = applied(statement, catalog, Defaults())
+            found = applied(statement, catalog, defaults)
             catalog = found.catalog
             if found.started is not None:
                 written(app, found.started.query)
@@ -44,7 +46,7 @@ def driver_of(engine: Any, query: str, registry: str = "") -> ks.TestDriver:
 
 
 def order(key: int, **fields: object) -> ks.TestRecord:
-    return ks.TestRecord(key.to_bytes(4, "big"), json.dumps(fields).encode())
+    return ks.TestRecord(key.to_bytes(4, "big", signed=True), json.dumps(fields).encode())
 
 
 def values(records: Sequence[ks.TestRecord]) -> list[Any]:
@@ -77,7 +79,7 @@ def test_stateless_query_filters_projects_and_takes_times(engine) -> None:
 def test_sink_takes_the_time_of_a_column(engine) -> None:
     query = "CREATE STREAM out WITH (timestamp='later') AS SELECT id, ms + 5 AS later FROM orders;"
     with driver_of(engine, query) as driver:
-        driver.pipe("orders", order(1, ms=70))
+        driver.pipe("orders", order(1, ms=70), order(2, ms=-7), ks.TestRecord(bytes(4), b"{}", 3))
         assert [each.timestamp for each in driver.read("OUT")] == [75]
 
 
@@ -87,11 +89,11 @@ def test_partition_by_and_delimited(engine) -> None:
         SELECT item, id, price FROM orders PARTITION BY item;
     """
     with driver_of(engine, query) as driver:
-        driver.pipe("orders", order(7, item="a,b", price=1, ms=1), order(8, item='"', ms=2))
+        driver.pipe("orders", order(7, item="a,b", price=1, ms=1), order(-8, item='"', ms=2))
         found = driver.read("OUT")
         assert [(each.key, each.value) for each in found] == [
             (b"a,b", b"7,1.00"),
-            (b'"', b"8,"),
+            (b'"', b'"-8",'),
         ]
 
 
@@ -183,11 +185,15 @@ def test_rows_of_a_table_move_between_groups(engine) -> None:
 
 
 def test_stream_is_joined_with_a_table(engine) -> None:
+    """Keys are compared by their columns, which formats have in different bytes."""
     query = """
-    CREATE STREAM out AS SELECT o.item, id, name FROM orders o LEFT JOIN items i ON o.item = i.item;
+    CREATE TABLE names (item STRING PRIMARY KEY, name STRING)
+        WITH (kafka_topic='names', key_format='PROTOBUF_NOSR', value_format='DELIMITED');
+    CREATE STREAM out WITH (key_format='KAFKA') AS
+        SELECT o.item, id, name FROM orders o LEFT JOIN names i ON o.item = i.item;
     """
     with driver_of(engine, query) as driver:
-        driver.pipe("items", ks.TestRecord(b"pen", b"Blue pen", 0))
+        driver.pipe("names", ks.TestRecord(b"\x0a\x03pen", b"Blue pen", 0))
         driver.pipe("orders", order(1, item="pen", ms=5), order(2, item="ink", ms=6))
         found = driver.read("OUT")
         assert sorted((each.key, json.loads(each.value or b"")["NAME"]) for each in found) == [
@@ -196,14 +202,47 @@ def test_stream_is_joined_with_a_table(engine) -> None:
         ]
 
 
+def test_streams_with_windows_are_joined_in_equal_windows(engine) -> None:
+    """Without GRACE PERIOD a row comes alone first. WITHIN has a length for each direction."""
+    properties = "value_format='JSON', window_type='TUMBLING', window_size='10 MILLISECONDS'"
+    query = f"""
+    CREATE STREAM w (id STRING KEY, v INT) WITH (kafka_topic='w', {properties});
+    CREATE STREAM x (id STRING KEY, v INT) WITH (kafka_topic='x', {properties});
+    CREATE STREAM out AS SELECT w.id, w.v AS a, x.v AS b FROM w
+        LEFT JOIN x WITHIN (0 MILLISECONDS, 5 MILLISECONDS) ON w.id = x.id;
+    """
+
+    def at(start: int, value: int, time_ms: int) -> ks.TestRecord:
+        return ks.TestRecord(b"k" + start.to_bytes(8, "big"), b'{"v":%d}' % value, time_ms)
+
+    with driver_of(engine, query) as driver:
+        driver.pipe("w", at(0, 1, 1))
+        driver.process()
+        driver.pipe("x", at(0, 2, 3), at(0, 3, 0), at(10, 4, 4))
+        found = driver.read("OUT")
+    assert {each.key for each in found} == {b"k" + bytes(8)}
+    assert values(found) == [{"A": 1, "B": None}, {"A": 1, "B": 2}]
+
+
 @pytest.fixture(scope="module")
 def registry(bootstrap: str) -> Iterator[str]:
     with live_registry(bootstrap, "_schemas_of_sql_queries") as url:
         yield url
 
 
-@pytest.mark.parametrize("form", ["AVRO", "PROTOBUF", "JSON_SR"])
-def test_formats_with_a_registry_are_written_and_read(engine, registry: str, form: str) -> None:
+READ_COLUMNS = {
+    "AVRO": "",
+    "PROTOBUF": "",
+    # Fields are columns by their names, in any order.
+    "JSON_SR": "(item STRING KEY, nested STRUCT<at TIMESTAMP, n BIGINT>, price DECIMAL(6, 2), "
+    "tags ARRAY<STRING>, id INT)",
+    "PROTOBUF_NOSR": "(item STRING KEY, id INT, tags ARRAY<STRING>, price DECIMAL(6, 2), "
+    "nested STRUCT<n BIGINT, at TIMESTAMP>)",
+}
+
+
+@pytest.mark.parametrize("form", READ_COLUMNS)
+def test_formats_with_a_schema_are_written_and_read(engine, registry: str, form: str) -> None:
     topic = f"formats-{form}"
     write = f"""
     CREATE STREAM made WITH (kafka_topic='{topic}', format='{form}') AS
@@ -216,12 +255,12 @@ def test_formats_with_a_registry_are_written_and_read(engine, registry: str, for
         )
         records = driver.read(topic)
     read = f"""
-    CREATE STREAM made (item STRING KEY, tags ARRAY<STRING>, price DECIMAL(6, 2),
-        nested STRUCT<n BIGINT, at TIMESTAMP>) WITH (kafka_topic='{topic}', format='{form}');
+    CREATE STREAM made {READ_COLUMNS[form]} WITH (kafka_topic='{topic}', format='{form}');
     CREATE STREAM out WITH (format='JSON') AS SELECT * FROM made;
     """
     with driver_of(engine, read, registry) as driver:
         driver.pipe(topic, *records)
         found = driver.read("OUT")
     assert [each.key for each in found] == [b'"pen"', b'"i"']
-    assert values(found)[0] == {"TAGS": ["x"], "PRICE": 1.5, "NESTED": {"N": 9, "AT": 9}}
+    nested = {"N": 9, "AT": 9}
+    assert values(found)[0] == {"ID": 7, "TAGS": ["x"], "PRICE": 1.5, "NESTED": nested}

@@ -11,12 +11,14 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
+import httpx
 import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
 from compat_tests import spark as setup
 from compat_tests.pipeline.killed_job import children, read_committed
+from tests.registry.live_registry import live_registry
 
 pytestmark = [
     pytest.mark.timeout(600),
@@ -139,6 +141,33 @@ def test_select_prints_rows_and_ends(
         {"ID": 1, "N": 4},
         {"ID": 2, "N": 1},
         {"URL": "/pay"},
+    ]
+
+
+def test_columns_are_those_of_the_registry(
+    bootstrap: str, tmp_path: Path, unique: Callable[[str], str]
+) -> None:
+    topic = unique("orders")
+    fields = [{"name": "item", "type": "string"}, {"name": "n", "type": ["null", "long"]}]
+    schema = json.dumps({"type": "record", "name": "Order", "fields": fields})
+    script = f"""
+    CREATE STREAM orders WITH (kafka_topic='{topic}', value_format='AVRO', partitions=1);
+    DESCRIBE orders;
+    """
+    with live_registry(bootstrap, unique("_schemas_of_scripts")) as url:
+        path = f"{url}/subjects/{topic}-value/versions"
+        httpx.post(path, json={"schema": schema}).raise_for_status()
+        found = subprocess.run(
+            command(bootstrap, tmp_path, "--registry", url, "-e", script),
+            env=setup.environment(),
+            stdout=subprocess.PIPE,
+            timeout=WAIT_S,
+            check=True,
+        )
+    words = [line.split() for line in found.stdout.decode().splitlines()]
+    assert [each for each in words if each[-1:] in (["STRING"], ["BIGINT"])] == [
+        ["ITEM", "STRING"],
+        ["N", "BIGINT"],
     ]
 
 

@@ -7,9 +7,15 @@ import pytest
 from barnabas.pipeline.sql.analysis.applied_statements import Definition, applied
 from barnabas.pipeline.sql.catalog.catalog_changes import Catalog
 from barnabas.pipeline.sql.catalog.source_definitions import Defaults
-from barnabas.pipeline.sql.catalog.source_values import Format, SourceWindow, Timestamp
+from barnabas.pipeline.sql.catalog.source_values import (
+    Format,
+    SourceColumn,
+    SourceWindow,
+    Timestamp,
+)
 from barnabas.pipeline.sql.scripts import parse_script
 from barnabas.pipeline.sql.sql_failures import SqlError
+from barnabas.pipeline.sql.sql_types import INTEGER, STRING
 
 
 def catalog_of(script: str, defaults: Defaults | None = None) -> Catalog:
@@ -82,6 +88,44 @@ def test_session_defaults_fill_what_a_statement_leaves_out() -> None:
     assert source.topic == "p-O"
 
 
+class _OneSchema:
+    """A registry with one schema for each side of all topics."""
+
+    def columns(self, topic: str, side: str, form: Format) -> tuple[SourceColumn, ...]:
+        name = "ROWKEY" if side == "key" else f"V{form.schema_id or ''}"
+        return (SourceColumn(name, INTEGER), SourceColumn("MORE", STRING))
+
+
+WITH_SCHEMAS = Defaults(schemas=_OneSchema())
+
+
+def test_columns_that_are_left_out_are_those_of_the_registry() -> None:
+    script = "CREATE TABLE t (k STRING PRIMARY KEY) WITH (kafka_topic='t', value_format='AVRO');"
+    source = catalog_of(script, WITH_SCHEMAS).source("T")
+    assert source.schema == "`K` STRING PRIMARY KEY, `V` INTEGER, `MORE` STRING"
+    script = "CREATE STREAM s WITH (kafka_topic='s', format='PROTOBUF', value_schema_id=7);"
+    source = catalog_of(script, WITH_SCHEMAS).source("S")
+    assert source.schema == "`ROWKEY` INTEGER KEY, `MORE` STRING KEY, `V7` INTEGER, `MORE` STRING"
+
+
+@pytest.mark.parametrize(
+    ("items", "is_right"), [("v7", True), ("v7, more", True), ("more, v7", False), ("url", False)]
+)
+def test_result_with_a_schema_id_has_the_first_columns_of_the_schema(
+    items: str, is_right: bool
+) -> None:
+    script = (
+        "CREATE STREAM a (v7 INT, more STRING, url STRING) WITH (kafka_topic='a', format='JSON');"
+        "CREATE STREAM b WITH (value_format='AVRO', value_schema_id=7) AS "
+        f"SELECT {items} FROM a;"
+    )
+    if is_right:
+        assert catalog_of(script, WITH_SCHEMAS).source("B").value_format.schema_id == 7
+    else:
+        with pytest.raises(SqlError, match="are not those of the schema with the id 7"):
+            catalog_of(script, WITH_SCHEMAS)
+
+
 REFUSED = [
     (f"{CLICKS}{CLICKS}", "There is a stream CLICKS already"),
     ("DROP STREAM x;", "There is no stream or table X; CREATE STREAM"),
@@ -136,6 +180,33 @@ REFUSED = [
         "needs a WINDOW_SIZE",
     ),
     (f"{USERS} CREATE STREAM users (a INT) WITH (kafka_topic='x', format='JSON');", "a table"),
+    (
+        "CREATE OR REPLACE SOURCE STREAM s (a INT) WITH (kafka_topic='s', format='JSON');",
+        "S is a SOURCE, which is not replaced",
+    ),
+    (
+        "CREATE STREAM s WITH (kafka_topic='s', value_format='AVRO');",
+        "no schema registry is known",
+    ),
+    (
+        "CREATE STREAM s (a INT) WITH (kafka_topic='s', value_format='AVRO', value_schema_id=1);",
+        "VALUE_SCHEMA_ID names the columns of the value",
+    ),
+    (
+        "CREATE STREAM s (a INT) WITH (kafka_topic='s', value_format='JSON', "
+        "value_protobuf_nullable_representation='OPTIONAL');",
+        "is for Protobuf, and not for JSON",
+    ),
+    (
+        "CREATE STREAM s (a INT) WITH (kafka_topic='s', value_format='PROTOBUF', "
+        "value_protobuf_nullable_representation='SOMETIMES');",
+        "is OPTIONAL or WRAPPER, and not 'SOMETIMES'",
+    ),
+    (
+        f"{CLICKS} CREATE STREAM u WITH (key_format='JSON') AS SELECT url FROM clicks "
+        "PARTITION BY NULL;",
+        "the result has no key",
+    ),
     ("CREATE TYPE a AS INT; CREATE TYPE a AS INT;", "There is a type A already"),
     (f"{CLICKS} ALTER STREAM clicks ADD COLUMN url INT;", "There is a column URL already"),
     (

@@ -1,9 +1,11 @@
 """Queries to plans: the columns and the key of results, and what is refused."""
 
 import pytest
+from sqlglot import expressions as exp
 
-from barnabas.pipeline.sql.analysis.plan_values import QueryPlan
+from barnabas.pipeline.sql.analysis.plan_values import PlannedRelation, QueryPlan
 from barnabas.pipeline.sql.analysis.query_analysis import plan_of
+from barnabas.pipeline.sql.analysis.relations import Relations
 from barnabas.pipeline.sql.scripts import parse_script
 from barnabas.pipeline.sql.sql_failures import SqlError
 from barnabas.pipeline.sql.statement_values import Select
@@ -15,6 +17,14 @@ CREATE STREAM s (id INT KEY, name STRING, addr STRUCT<town STRING, zip INT>, tag
 CREATE STREAM r (id INT KEY, other STRING) WITH (kafka_topic='r', value_format='JSON');
 CREATE TABLE t (id INT PRIMARY KEY, team INT) WITH (kafka_topic='t', value_format='JSON');
 CREATE TABLE u (id INT PRIMARY KEY, n BIGINT) WITH (kafka_topic='u', value_format='JSON');
+CREATE TABLE v (vid INT PRIMARY KEY, m BIGINT) WITH (kafka_topic='v', value_format='JSON');
+CREATE STREAM w (id INT KEY, x INT) WITH (kafka_topic='w', value_format='JSON',
+    window_type='TUMBLING', window_size='5 SECONDS');
+CREATE STREAM sessions (id INT KEY, y INT)
+    WITH (kafka_topic='x', value_format='JSON', window_type='SESSION');
+CREATE TABLE wt (id INT PRIMARY KEY, x INT) WITH (kafka_topic='wt', value_format='JSON',
+    window_type='TUMBLING', window_size='5 SECONDS');
+CREATE STREAM k (rowkey INT KEY, rowkey_2 INT) WITH (kafka_topic='k', value_format='JSON');
 """)
 
 
@@ -65,6 +75,30 @@ RESULTS = [
     ),
     ("SELECT t.id, n FROM t JOIN u ON t.team = u.id", "T_ID INTEGER KEY, N BIGINT"),
     (
+        "SELECT vid, n FROM t JOIN u ON t.team = u.id LEFT JOIN v ON t.id = vid",
+        "VID INTEGER KEY, N BIGINT",
+    ),
+    (
+        "SELECT r.id, s.name, team FROM r FULL JOIN s WITHIN 1 DAY ON r.id = s.id "
+        "JOIN t ON r.id = t.id",
+        "R_ID INTEGER KEY, NAME STRING, TEAM INTEGER",
+    ),
+    (
+        "SELECT rowkey_3, other FROM r FULL JOIN k WITHIN 1 DAY ON r.id = k.rowkey",
+        "ROWKEY_3 INTEGER KEY, OTHER STRING",
+    ),
+    ("SELECT id, MAP(other := id, 'k' := 2) AS m FROM r", "ID INTEGER KEY, M MAP<STRING, INTEGER>"),
+    ("SELECT * FROM r PARTITION BY rowtime", "ROWTIME BIGINT KEY, OTHER STRING, ID INTEGER"),
+    (
+        "SELECT id, name, STRUCT(name := 1, b := 2)->name, addr->town FROM s",
+        "ID INTEGER KEY, NAME STRING, NAME_1 INTEGER, TOWN STRING",
+    ),
+    (
+        "SELECT id, r.windowstart AS a, COUNT(*) AS n FROM r WINDOW TUMBLING (SIZE 1 DAY) "
+        "GROUP BY id",
+        "ID INTEGER KEY, A BIGINT, N BIGINT",
+    ),
+    (
         "SELECT rowkey, other FROM r FULL JOIN s WITHIN 1 HOUR ON r.id = s.id",
         "ROWKEY INTEGER KEY, OTHER STRING",
     ),
@@ -103,6 +137,21 @@ REFUSED = [
     ("SELECT id, team FROM t PARTITION BY team", "PARTITION BY is for streams"),
     ("SELECT r.id, other FROM r JOIN s ON r.id = s.id", "needs WITHIN"),
     ("SELECT t.id, n FROM t JOIN u ON t.id = u.id + 0", "key of the table U, which is ID"),
+    ("SELECT id, NULL AS nothing FROM r", "NOTHING is NULL and has no type"),
+    ("SELECT id, x FROM wt", "WT is a table with windows"),
+    ("SELECT r.id, r.id AS copy FROM r JOIN s WITHIN 1 DAY ON r.id = s.id", "AS_VALUE(R.ID)"),
+    (
+        "SELECT vid, n FROM t JOIN u ON t.id = u.id JOIN v ON t.team = vid",
+        "A join by a foreign key is the first of several joins",
+    ),
+    ("SELECT w.id, x FROM w JOIN r WITHIN 1 DAY ON w.id = r.id", "join two with, or two without"),
+    ("SELECT w.id, x FROM w JOIN sessions z WITHIN 1 DAY ON w.id = z.id", "with sessions only"),
+    ("SELECT a.x, b.id FROM w a JOIN w b WITHIN 1 DAY ON a.x = b.id", "by their keys only"),
+    (
+        "SELECT id, MIN(windowstart) FROM r WINDOW TUMBLING (SIZE 1 DAY) GROUP BY id",
+        "MIN takes no WINDOWSTART",
+    ),
+    ("SELECT id, LATEST_BY_OFFSET(other, id) FROM r GROUP BY id", "takes constants after"),
     ("SELECT r.id FROM r JOIN s WITHIN 1 DAY ON r.id > s.id", "one comparison with ="),
     ("SELECT r.id FROM r JOIN s WITHIN 1 DAY ON r.id = r.id", "One side of ON has columns of S"),
 ]
@@ -113,3 +162,12 @@ def test_query_that_is_refused(query: str, message: str) -> None:
     with pytest.raises(SqlError) as error:
         plan(query)
     assert message in str(error.value)
+
+
+def test_keys_of_a_map_are_columns_and_names_in_a_struct_are_not() -> None:
+    (statement,) = parse_script("SELECT MAP(other := id) AS m, STRUCT(other := id) AS s FROM r")
+    assert isinstance(statement, Select)
+    relations = Relations([PlannedRelation("R", CATALOG.source("R"))], {})
+    found = [relations.qualified(each.expression) for each in statement.items]
+    names = [[column.sql() for column in each.find_all(exp.Column)] for each in found]
+    assert names == [['"R"."OTHER"', '"R"."ID"'], ['"R"."ID"']]

@@ -5,6 +5,7 @@ another would be late. Kernels have the time of each partition.
 """
 
 import enum
+from typing import TypeAlias
 
 from barnabas.pipeline.delivery.driver.spark_library import DataFrame
 from barnabas.pipeline.streams.joined_tables import kernel_pair, pairs_of
@@ -28,8 +29,19 @@ from barnabas.pipeline.streams.stream_columns import (
     VALUE,
     evaluated,
 )
+from barnabas.pipeline.streams.window_specs import Duration, duration_ms
 
 _BY = "_by"
+
+
+Within: TypeAlias = Duration | tuple[Duration, Duration]
+"""How far apart two records of a join may be, or how far before and how far after."""
+
+
+def windows_of(within: Within, grace: Duration) -> JoinWindows:
+    """Return the windows of a join. Raises ValueError."""
+    before, after = within if isinstance(within, tuple) else (within, within)
+    return JoinWindows(duration_ms(before), duration_ms(after), duration_ms(grace))
 
 
 class JoinKind(enum.Enum):
@@ -52,12 +64,12 @@ def joined(
     left: DataFrame,
     right: DataFrame,
     *,
-    within_ms: int,
-    grace_ms: int,
+    windows: JoinWindows,
+    is_eager: bool,
     value: str | None,
     has_new_keys: bool,
 ) -> DataFrame:
-    """Return the pairs of two streams with one key, whose times differ by `within_ms` at most.
+    """Return the pairs of two streams with one key, whose times fit the windows.
 
     Without new keys, both streams must have their keys in partitions of the same numbers. Raises
     KeyTypeError when keys have different types.
@@ -69,10 +81,9 @@ def joined(
         kernel_input(frame, packed({"v": col(VALUE)}), side)
         for frame, side in ((left, Side.LEFT), (right, Side.RIGHT))
     ]
-    windows = JoinWindows(within_ms, within_ms, grace_ms)
     pairs = kernel_output(
         sides[0].unionByName(sides[1], allowMissingColumns=True),
-        StreamJoin(kernel_pair, windows, _ALONE[kind]),
+        StreamJoin(kernel_pair, windows, _ALONE[kind], is_eager),
         key_type,
         partitions=PARTITIONS if has_new_keys else None,
     )

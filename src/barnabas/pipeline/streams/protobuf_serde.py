@@ -24,9 +24,14 @@ from barnabas.pipeline.delivery.rows.spark_columns import (
     fitting,
     spark_type,
 )
-from barnabas.pipeline.streams.registry_serdes import RegistrySerde, SubjectSerde, column_type
+from barnabas.pipeline.streams.registry_serdes import (
+    RegistrySchemaError,
+    RegistrySerde,
+    SubjectSerde,
+    column_type,
+)
 from barnabas.pipeline.streams.row_values import of_row
-from barnabas.pipeline.streams.serdes import DataType
+from barnabas.pipeline.streams.serdes import DataType, Serde, SerdeContext
 from barnabas.registry.payloads.wire_framing import decode_indexes, encode_indexes
 
 _STYLE: Final = ProtobufStyle(uses_wrappers=True, numbers_unions=False)
@@ -37,11 +42,22 @@ class Protobuf(RegistrySerde):
     """Protobuf; `message` is the full name of the message, by default the first of its file.
 
     Records of other schemas are read by the numbers of their fields. Another message does not
-    decode.
+    decode. With `bare=True` a record is the message without the id of its schema: no registry is
+    used, and `schema` has the text.
     """
 
     message: str | None = None
+    bare: bool = attrs.field(default=False, kw_only=True)
     schema_type = "PROTOBUF"
+
+    def prepared(self, context: SerdeContext) -> Serde:
+        """Return the serde of the subject's newest schema, or of the text. Raises as that does."""
+        if not self.bare:
+            return super().prepared(context)
+        if self.schema is None:
+            raise RegistrySchemaError("Protobuf(bare=True) needs schema=, the text of its schema")
+        schema = RegisteredSchema(self.schema_type, self.schema)
+        return BareProtobuf("", f"{context.topic}-{context.side}", 0, schema, self.message)
 
     def of_subject(
         self, urls: str, subject: str, schema_id: int, schema: RegisteredSchema
@@ -76,6 +92,25 @@ class SubjectProtobuf(SubjectSerde):
         """Return the data of a value. Raises DataError, or what Protobuf raises."""
         form = _form(self.schema, self.message)
         return form.path + form.message_of(value).SerializeToString()
+
+
+@attrs.frozen
+class BareProtobuf(SubjectProtobuf):
+    """Protobuf of one message, without the id of a schema before it."""
+
+    description = "Protobuf of the schema"
+
+    def load(self, data: bytes) -> Any:
+        """Return the value of a message. Raises DataError, or what Protobuf raises."""
+        form = _form(self.schema, self.message)
+        message = form.message_class()
+        message.ParseFromString(data)
+        return form.read(message)
+
+    def dump(self, value: Any) -> bytes:
+        """Return the message of a value. Raises DataError, or what Protobuf raises."""
+        content: bytes = _form(self.schema, self.message).message_of(value).SerializeToString()
+        return content
 
 
 @attrs.frozen(eq=False)

@@ -11,7 +11,13 @@ import attrs
 from barnabas.pipeline.delivery.driver.spark_library import DataFrame
 from barnabas.pipeline.streams import topology_operators
 from barnabas.pipeline.streams.grouped_stream import GroupedStream
-from barnabas.pipeline.streams.interval_joins import JoinKind, deduplicated, joined
+from barnabas.pipeline.streams.interval_joins import (
+    JoinKind,
+    Within,
+    deduplicated,
+    joined,
+    windows_of,
+)
 from barnabas.pipeline.streams.joined_tables import stream_with_table
 from barnabas.pipeline.streams.operator_chains import ChainedRecords, behind_topic
 from barnabas.pipeline.streams.operator_errors import OperatorError, check_plain_keys
@@ -232,14 +238,15 @@ class Stream:
         self,
         other: "Stream",
         *,
-        within: Duration,
+        within: Within,
         grace: Duration = "0 seconds",
         value: str | None = None,
     ) -> "Stream":
         """Join records of two streams with one key whose times differ by `within` at most.
 
-        The value is `struct(left, right)`, or an expression over `left` and `right`. A pair has the
-        greater time of both. Records without a key are dropped.
+        `within` may be a pair: how long before, and how long after the record of this stream that
+        of the other may be. The value is `struct(left, right)`, or an expression over `left` and
+        `right`. A pair has the greater time of both. Records without a key are dropped.
         """
         return self._joined(JoinKind.INNER, other, within, grace, value)
 
@@ -247,23 +254,31 @@ class Stream:
         self,
         other: "Stream",
         *,
-        within: Duration,
+        within: Within,
         grace: Duration = "0 seconds",
         value: str | None = None,
+        eager: bool = False,
     ) -> "Stream":
-        """Join as `join` does; a record of this stream without a partner comes with null."""
-        return self._joined(JoinKind.LEFT, other, within, grace, value)
+        """Join as `join` does; a record of this stream without a partner comes with null.
+
+        It comes when no partner can follow, or with `eager` at once: then a pair may follow, too.
+        """
+        return self._joined(JoinKind.LEFT, other, within, grace, value, eager)
 
     def outer_join(
         self,
         other: "Stream",
         *,
-        within: Duration,
+        within: Within,
         grace: Duration = "0 seconds",
         value: str | None = None,
+        eager: bool = False,
     ) -> "Stream":
-        """Join as `join` does; a record of either stream without a partner comes with null."""
-        return self._joined(JoinKind.OUTER, other, within, grace, value)
+        """Join as `join` does; a record of either stream without a partner comes with null.
+
+        It comes when no partner can follow, or with `eager` at once: then a pair may follow, too.
+        """
+        return self._joined(JoinKind.OUTER, other, within, grace, value, eager)
 
     def process(
         self,
@@ -351,7 +366,13 @@ class Stream:
         return Stream(frame, left.inputs + right.inputs, "append", node=node)
 
     def _joined(
-        self, kind: JoinKind, other: "Stream", within: Duration, grace: Duration, value: str | None
+        self,
+        kind: JoinKind,
+        other: "Stream",
+        within: Within,
+        grace: Duration,
+        value: str | None,
+        eager: bool = False,
     ) -> "Stream":
         left, right = (each._behind_topic(f"{kind.value} join") for each in (self, other))
         # The partitions of a topic between two operators are those of the topics before it.
@@ -361,8 +382,8 @@ class Stream:
             kind,
             visible(left.frame),
             visible(right.frame),
-            within_ms=duration_ms(within),
-            grace_ms=duration_ms(grace),
+            windows=windows_of(within, grace),
+            is_eager=eager,
             value=value,
             has_new_keys=has_new_keys,
         )

@@ -86,12 +86,14 @@ class RegistrySerde(Serde):
 
     `subject` is the schema's name in the registry, by default TOPIC-value or TOPIC-key. `registry`
     is the registry's address, by default the app's. To write, the subject must have a schema, or
-    `schema` is the text of the one to register.
+    `schema` is the text of the one to register. `schema_id` is that of a registered schema to use
+    instead of the subject's newest.
     """
 
     subject: str | None = None
     registry: str | None = None
     schema: str | None = None
+    schema_id: int | None = attrs.field(default=None, kw_only=True)
 
     schema_type: ClassVar[str]
     """The type of its schemas in the registry."""
@@ -114,7 +116,8 @@ class RegistrySerde(Serde):
         try:
             schema_id, schema = self._schema(RegistryClient(urls), subject)
         except ConnectError as error:
-            raise RegistrySchemaError(f"no schema of subject {subject}: {error}") from error
+            what = "" if self.schema_id is None else f" with the id {self.schema_id}"
+            raise RegistrySchemaError(f"no schema of subject {subject}{what}: {error}") from error
         if schema.schema_type != self.schema_type:
             raise RegistrySchemaError(
                 f"subject {subject} has a schema of {schema.schema_type}, not {self.schema_type}"
@@ -128,6 +131,8 @@ class RegistrySerde(Serde):
 
     def _schema(self, client: RegistryClient, subject: str) -> tuple[int, RegisteredSchema]:
         """Return the subject's newest schema, or the given one, registered. Raises ConnectError."""
+        if self.schema_id is not None:
+            return self.schema_id, client.schema_of(self.schema_id)
         if self.schema is None:
             return client.latest(subject)
         schema = RegisteredSchema(self.schema_type, self.schema)

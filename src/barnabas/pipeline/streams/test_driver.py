@@ -70,9 +70,10 @@ class TestDriver:
             assert driver.read("clicks-by-user", key=String(), value=Long()) == [...]
 
     Records that are piped before a read are one micro-batch. `session` is a Spark session of the
-    caller; without it the driver starts one, which takes seconds, so tests share a session. The
-    wall clock of processors is at `wall_clock`, in milliseconds since 1970, until
-    `advance_wall_clock` moves it.
+    caller; without it the driver starts one, which takes seconds, so tests share a session. `spark`
+    are properties of Spark, which a session of the caller has while queries start. The wall clock
+    of processors is at `wall_clock`, in milliseconds since 1970, until `advance_wall_clock` moves
+    it.
     """
 
     __test__: ClassVar[bool] = False
@@ -86,9 +87,10 @@ class TestDriver:
         **app: Any,
     ) -> None:
         self._directory = Path(tempfile.mkdtemp(prefix="barnabas-streams-test-"))
-        options: dict[str, Any] = {"state": self._directory / "state", **app}
+        given = {**_SETTINGS, **app.get("spark", {})}
+        options: dict[str, Any] = {"state": self._directory / "state", **app, "spark": given}
         if session is None:
-            self._app = _DriverApp("test", master="local[2]", spark=_SETTINGS, **options)
+            self._app = _DriverApp("test", master="local[2]", **options)
         else:
             self._app = _DriverApp.attach(session, "test", **options)
         self._app.directory = self._directory
@@ -96,7 +98,7 @@ class TestDriver:
         self._offsets: dict[tuple[str, int], int] = {}
         self._batches = 0
         self._clock_ms = wall_clock
-        self._settings = {**_SETTINGS, TEST_CLOCK: str(self._directory / "clock")}
+        self._settings = {**given, TEST_CLOCK: str(self._directory / "clock")}
         self._writers: dict[str, tuple[DataFrame, Any]] = {}
         self._written: dict[str, list[dict[str, Any]]] = {}
         self._read: dict[str, int] = {}

@@ -130,6 +130,21 @@ def test_left_join_row_that_matched_is_not_yielded_alone() -> None:
     assert [row.value for row in run(kernel, taken)] == [[1, 2]]
 
 
+@settings(deadline=None)
+@given(both, windows, outers)
+def test_eager_join_yields_each_pair_and_at_once_rows_that_have_no_match_yet(
+    taken, windows, outer
+) -> None:
+    state, pairs = BucketState(), BucketState()
+    eager = StreamJoin(joined, windows, outer, is_eager=True)
+    for row in taken:
+        found = [list(facts([each])) for each in run(eager, [row], state)]
+        matched = [list(facts([each])) for each in run(StreamJoin(joined, windows), [row], pairs)]
+        alone = [row.value, None] if row.side is Side.LEFT else [None, row.value]
+        is_alone = row.value is not None and row.side in outer and not matched
+        assert found == [*matched, *([[(row.key, None, alone, row.timestamp_ms)]] * is_alone)]
+
+
 def test_stream_join_forgets_rows_and_keys_that_no_row_can_match() -> None:
     state = BucketState()
     kernel = StreamJoin(joined, JoinWindows(5, 5, 5), BOTH)

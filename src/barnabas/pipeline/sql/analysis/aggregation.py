@@ -87,7 +87,9 @@ class Grouping:
                 raise SqlError(
                     f"{node.name} takes no aggregate: call it in a second query", *place_of(node)
                 )
+            _check_bounds(each, self.relations, node.name)
         arguments = tuple(typed(each, self.relations) for each in given)
+        _check_numbers(node, arguments)
         try:
             found = aggregate(node.name, [each.type for each in arguments])
         except UnresolvedError as error:
@@ -110,6 +112,28 @@ class Grouping:
     def planned(self, group: Sequence[TypedExpression]) -> Aggregation:
         """Return the step of the plan."""
         return Aggregation(tuple(group), tuple(self.aggregates), self.window)
+
+
+def _check_bounds(node: exp.Expr, relations: Relations, name: str) -> None:
+    """Raise SqlError for a bound of the query's windows, which is known after the aggregation."""
+    for each in node.find_all(exp.Column):
+        if not each.table and each.name in WINDOW_BOUNDS and ("", each.name) in relations.made:
+            raise SqlError(
+                f"{name} takes no {each.name}: use it beside the aggregate", *place_of(node)
+            )
+
+
+def _check_numbers(node: exp.Anonymous, arguments: Sequence[TypedExpression]) -> None:
+    if node.name not in _NUMBERED or len(arguments) < 2:
+        return
+    if any(each.literal is None for each in arguments[1:]):
+        raise SqlError(
+            f"{node.name} takes constants after its first argument, as in {node.name}(x, 2)",
+            *place_of(node),
+        )
+
+
+_NUMBERED = ("EARLIEST_BY_OFFSET", "LATEST_BY_OFFSET")
 
 
 def _check_functions(node: exp.Expr) -> None:

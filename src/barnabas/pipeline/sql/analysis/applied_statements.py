@@ -80,6 +80,10 @@ def _controlled(statement: st.QueryControl, catalog: Catalog) -> Catalog:
 def _created(
     statement: st.CreateSource, catalog: Catalog, defaults: Defaults, text: str
 ) -> Applied:
+    if statement.or_replace and statement.read_only:
+        raise UnresolvedError(
+            f"{statement.name} is a SOURCE, which is not replaced: DROP it, then CREATE SOURCE"
+        )
     if statement.if_not_exists and statement.name in catalog.sources:
         return Applied(catalog)
     if statement.query is None:

@@ -41,17 +41,37 @@ def joined(relations: Relations, joins: tuple[tuple[Join, PlannedRelation], ...]
     keys: list[exp.Expr] = []
     for written, right in joins:
         left_node, right_node = _sides(written, relations, known, right)
-        planned.append(_planned(written, relations, known[0], right, left_node, right_node))
+        is_primary = any(same_expression(left_node, each) for each in keys)
+        planned.append(
+            _planned(
+                written,
+                relations,
+                known[0],
+                right,
+                left_node,
+                right_node,
+                is_primary=is_primary,
+                is_first=not planned,
+            )
+        )
         _check(written, planned[-1], known[0], right, right_node)
         if planned[-1].by_foreign_key:
+            if len(planned) > 1:
+                raise SqlError(
+                    "A join by a foreign key is the first of several joins: put it first, or make "
+                    "it in another query",
+                    *place_of(written.condition),
+                )
             keys = [column(known[0].alias, each.name) for each in known[0].source.key]
+        elif written.kind == "FULL":
+            keys = []
         elif any(same_expression(left_node, each) for each in keys):
             keys.append(right_node)
         else:
             keys = [left_node, right_node]
         known.append(right)
     columns = [each for each in keys if isinstance(each, exp.Column)]
-    if any(each.kind == "FULL" for each in planned) or not columns:
+    if not columns:
         columns = [column(JOINED, "ROWKEY")]
     return JoinedSources(tuple(planned), tuple(columns))
 
@@ -92,6 +112,9 @@ def _planned(
     right: PlannedRelation,
     left_node: exp.Expr,
     right_node: exp.Expr,
+    *,
+    is_primary: bool,
+    is_first: bool,
 ) -> PlannedJoin:
     keys = typed(left_node, relations), typed(right_node, relations)
     if keys[0].type != keys[1].type:
@@ -99,20 +122,28 @@ def _planned(
             f"ON compares {keys[0].type} with {keys[1].type}: CAST one of them",
             *place_of(written.condition),
         )
-    is_primary = _is_key(left, left_node) if left.source.is_table else True
+    is_by_key = is_primary or not left.source.is_table or _is_key(left, left_node)
     return PlannedJoin(
         written.kind,
+        left,
         right,
         *keys,
         written.within,
         is_left_table=left.source.is_table,
-        by_foreign_key=left.source.is_table and right.source.is_table and not is_primary,
+        keeps_left=is_primary or (is_first and _is_key(left, left_node)),
+        keeps_right=_is_key(right, right_node),
+        by_foreign_key=left.source.is_table and right.source.is_table and not is_by_key,
     )
 
 
 def _is_key(relation: PlannedRelation, node: exp.Expr) -> bool:
     key = relation.source.key
-    return isinstance(node, exp.Column) and len(key) == 1 and node.name == key[0].name
+    return (
+        isinstance(node, exp.Column)
+        and node.table == relation.alias
+        and len(key) == 1
+        and node.name == key[0].name
+    )
 
 
 def _check(
@@ -144,9 +175,25 @@ def _check(
             f"{text_of(right_node)}",
             *place,
         )
-    if (left.source.window is None) != (right.source.window is None):
+    _check_windows(planned, place)
+    if planned.by_foreign_key and written.kind not in ("INNER", "LEFT"):
+        raise SqlError("A join by a foreign key is an INNER or a LEFT join", *place)
+
+
+def _check_windows(planned: PlannedJoin, place: tuple[int, int]) -> None:
+    """Raise SqlError for a join of sources whose windows differ, or by another key."""
+    left, right = planned.left.source.window, planned.right.source.window
+    if (left is None) != (right is None):
         raise SqlError(
             "One of the joined sources has windows: join two with, or two without", *place
         )
-    if planned.by_foreign_key and written.kind not in ("INNER", "LEFT"):
-        raise SqlError("A join by a foreign key is an INNER or a LEFT join", *place)
+    if left is None or right is None:
+        return
+    if left != right and "SESSION" in (left.kind, right.kind):
+        raise SqlError(
+            f"The joined sources have windows of {left.kind} and {right.kind}: sessions are joined "
+            "with sessions only",
+            *place,
+        )
+    if not planned.by_keys:
+        raise SqlError("Sources with windows are joined by their keys only", *place)

@@ -40,12 +40,23 @@ class PlannedJoin:
     """A source that is joined to those before it."""
 
     kind: Literal["INNER", "LEFT", "RIGHT", "FULL"]
+    left: PlannedRelation
+    """The first source of the query."""
     right: PlannedRelation
     left_key: TypedExpression
     right_key: TypedExpression
     within: Within | None
     is_left_table: bool
+    keeps_left: bool
+    """True when the left side is the key of the records before the join."""
+    keeps_right: bool
+    """True when the right side is the key of its source."""
     by_foreign_key: bool = False
+
+    @property
+    def by_keys(self) -> bool:
+        """True when both sides are keys already."""
+        return self.keeps_left and self.keeps_right
 
 
 @dataclass(frozen=True)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from sqlglot import expressions as exp
 
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from barnabas.pipeline.sql.statement_values import Select, SelectItem
+
+_NUMBERED_KEY: Final = re.compile(r"ROWKEY_(\d+)")
 
 
 @dataclass(frozen=True)
@@ -72,12 +75,21 @@ def _joined_name(node: exp.Expr) -> str | None:
     return f"{node.table}_{node.name}"
 
 
+def key_name_of(relations: Relations) -> str:
+    """Return the name of a key that no column has: ROWKEY, or ROWKEY_1 .. where that is taken."""
+    taken = {name for each in relations.relations for name in columns_of(each.source)}
+    numbers = [int(match[1]) for name in taken if (match := _NUMBERED_KEY.fullmatch(name))]
+    if "ROWKEY" not in taken and not numbers:
+        return "ROWKEY"
+    return f"ROWKEY_{max(numbers, default=0) + 1}"
+
+
 def _item_node(item: SelectItem, relations: Relations) -> exp.Expr:
     node = item.expression
     if (
         isinstance(node, exp.Column)
-        and node.name == "ROWKEY"
-        and (JOINED, "ROWKEY") in (relations.made)
+        and node.name == key_name_of(relations)
+        and (JOINED, "ROWKEY") in relations.made
     ):
         return column(JOINED, "ROWKEY")
     return relations.qualified(node)
@@ -111,29 +123,23 @@ def _fields(node: exp.Dot, relations: Relations) -> Iterator[tuple[str | None, e
 
 def _named(found: list[tuple[str | None, exp.Expr, bool]], relations: Relations) -> list[Item]:
     shared = _shared_names(relations)
-    fields = Counter(
-        each.expression.name for alias, each, _ in found if alias is None and _is_field(each)
-    )
     taken = {alias for alias, _, _ in found if alias is not None}
     taken |= {name for each in relations.relations for name in columns_of(each.source)}
     items: list[Item] = []
     numbers = (f"KSQL_COL_{index}" for index in range(len(found) + len(taken) + 1))
-    seen: Counter[str] = Counter()
+    # The field of a struct gets a number when a column or another field has its name.
+    seen = Counter({name: 1 for each in relations.relations for name in columns_of(each.source)})
     for alias, node, is_named in found:
         name = alias
         if name is None and isinstance(node, exp.Column):
-            name = _column_name(node, shared)
+            name = key_name_of(relations) if node.table == JOINED else _column_name(node, shared)
         elif name is None and isinstance(node, exp.Dot):
             name = node.expression.name
-            if fields[name] > 1 and seen[name]:
+            if seen[name]:
                 name = f"{name}_{seen[name]}"
             seen[node.expression.name] += 1
         items.append(Item(name or next(n for n in numbers if n not in taken), node, is_named))
     return items
-
-
-def _is_field(node: exp.Expr) -> bool:
-    return isinstance(node, exp.Dot)
 
 
 def _shared_names(relations: Relations) -> set[str]:
@@ -146,11 +152,15 @@ def _column_name(node: exp.Column, shared: set[str]) -> str:
     return f"{node.table}_{node.name}" if node.name in shared else node.name
 
 
-def check_names(items: Sequence[Item], *, is_persistent: bool) -> None:
-    """Raise SqlError for a name that is reserved in results, or there twice."""
+def check_names(items: Sequence[Item], keys: Sequence[exp.Expr], *, is_persistent: bool) -> None:
+    """Raise SqlError for a name that is reserved in results, or there twice.
+
+    A key keeps the reserved name that it was partitioned by.
+    """
     seen: set[str] = set()
     for each in items:
-        if is_persistent and each.name in RESERVED_COLUMNS:
+        is_key = not each.is_named and any(same_expression(each.node, key) for key in keys)
+        if is_persistent and each.name in RESERVED_COLUMNS and not is_key:
             raise SqlError(
                 f"{each.name} is a reserved name: give the column another one with AS",
                 *place_of(each.node),

@@ -69,11 +69,17 @@ def plan_of(query: Select, catalog: Catalog, *, is_persistent: bool) -> QueryPla
     where = None if query.where is None else _condition(query.where, relations, "WHERE")
     is_table = source.source.is_table
     _check_clauses(query, is_table=is_table)
+    if is_persistent and is_table and source.source.window is not None:
+        raise SqlError(
+            f"{source.source.name} is a table with windows, of which a query that continues makes "
+            "no other: declare its topic as a stream, or SELECT from it without CREATE",
+            *query.source.at,
+        )
     if query.group_by:
         results = _grouped(query, relations)
     else:
         results = _plain(query, relations, source, joins)
-    projection.check_names(results.items, is_persistent=is_persistent)
+    projection.check_names(results.items, results.keys, is_persistent=is_persistent)
     key, value = _key_and_value(results, is_persistent=is_persistent)
     return QueryPlan(
         "TABLE" if is_table or query.group_by else "STREAM",
@@ -193,12 +199,9 @@ def _plain(
         )
     made = {(ROWS, each.name): each.function.returns for each in functions}
     scope = replace(relations, made={**relations.made, **made})
-    takes_any = bool(joins.joins) and not query.partition_by and not _by_foreign_key(joins)
+    by_foreign_key = bool(joins.joins) and joins.joins[-1].by_foreign_key
+    takes_any = bool(joins.joins) and not query.partition_by and not by_foreign_key
     return _Results(items, nodes, scope, keys, types, what, functions, takes_any=takes_any)
-
-
-def _by_foreign_key(joins: JoinedSources) -> bool:
-    return any(each.by_foreign_key for each in joins.joins)
 
 
 def _keys(
@@ -243,9 +246,7 @@ def _key_and_value(
     try:
         found = projection.key_items(results.items, results.keys, f"{results.what} expression")
     except UnresolvedError as error:
-        if not results.takes_any:
-            raise SqlError(str(error), *place) from None
-        found = [_first(results, key) for key in results.keys]
+        raise SqlError(str(error), *place) from None
     if results.takes_any and results.keys:
         chosen = next((index for index, each in enumerate(found) if each is not None), 0)
         found, keys = [found[chosen]], [results.key_types[chosen]]
@@ -262,14 +263,21 @@ def _key_and_value(
         for item, node in zip(results.items, results.nodes, strict=True)
         if not is_persistent or all(item is not each for each in found)
     )
+    if is_persistent:
+        _check_types(value, place)
     if is_persistent and not value:
         raise SqlError("The SELECT has the key only: add a column for the value", *place)
     return key, value
 
 
-def _first(results: _Results, key: exp.Expr) -> Item | None:
-    same = (each for each in results.items if projection.same_expression(each.node, key))
-    return next(same, None)
+def _check_types(value: Sequence[NamedExpression], place: tuple[int, int]) -> None:
+    for each in value:
+        if each.expression.type == NULL:
+            raise SqlError(
+                f"The column {each.name} is NULL and has no type: write a CAST, as in "
+                "CAST(NULL AS STRING)",
+                *place,
+            )
 
 
 def _raise_missing(results: _Results, found: Sequence[Item | None], place: tuple[int, int]) -> None:

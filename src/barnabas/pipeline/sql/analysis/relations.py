@@ -101,6 +101,8 @@ class Relations:
         if isinstance(node, exp.Column) and not isinstance(node.this, exp.Star):
             return self._column(node, parameters)
         inner = parameters
+        if _is_map_entry(node):
+            node.set("this", exp.Column(this=node.this.copy()))
         if isinstance(node, exp.Anonymous) and takes_unit(node.name):
             inner = parameters | UNITS
         if isinstance(node, exp.Lambda):
@@ -121,12 +123,24 @@ class Relations:
     def _column(self, node: exp.Column, parameters: frozenset[str]) -> exp.Expr:
         if (not node.table and node.name in parameters) or (node.table, node.name) in self.made:
             return node
+        if node.name in WINDOW_BOUNDS and ("", node.name) in self.made and self._has(node.table):
+            return _placed(column("", node.name), node)
         try:
             relation = self.relation_of(node)
         except UnresolvedError as error:
             raise SqlError(str(error), *place_of(node)) from None
         found = column(relation.alias, node.name)
         return _placed(found, node)
+
+    def _has(self, alias: str) -> bool:
+        return any(each.alias == alias and each.source.window is None for each in self.relations)
+
+
+def _is_map_entry(node: exp.Expr) -> bool:
+    """True for an entry of MAP whose key is a column, of which the parser makes a bare name."""
+    parent = node.parent
+    is_entry = isinstance(node, exp.PropertyEQ) and isinstance(node.this, exp.Identifier)
+    return is_entry and isinstance(parent, exp.Anonymous) and parent.name == "MAP"
 
 
 def _placed(found: exp.Column, node: exp.Column) -> exp.Column:

@@ -14,6 +14,7 @@ from barnabas.pipeline.sql.sql_types import widens
 if TYPE_CHECKING:
     from barnabas.pipeline.sql.catalog.catalog_changes import Catalog
     from barnabas.pipeline.sql.catalog.source_definitions import Defaults
+    from barnabas.pipeline.sql.sql_types import SqlType
     from barnabas.pipeline.sql.statement_values import CreateSource, InsertSelect, Select
 
 
@@ -75,7 +76,7 @@ def _check_columns(plan: QueryPlan, sink: Source, place: tuple[int, int]) -> Non
         ("value", plan.value, sink.value),
     ):
         is_same = len(given) == len(wanted) and all(
-            one.name == other.name and widens(one.expression.type, other.type)
+            one.name == other.name and _takes(other.type, one.expression.type)
             for one, other in zip(given, wanted, strict=True)
         )
         if not is_same:
@@ -85,6 +86,12 @@ def _check_columns(plan: QueryPlan, sink: Source, place: tuple[int, int]) -> Non
                 f"{', '.join(map(str, wanted)) or 'empty'}: make them the same",
                 *place,
             )
+
+
+def _takes(wanted: SqlType, given: SqlType) -> bool:
+    """True when a column takes a value: whole numbers fit any DECIMAL, as in ksqlDB."""
+    is_whole = given.name in ("INTEGER", "BIGINT")
+    return widens(given, wanted) or (is_whole and wanted.name == "DECIMAL")
 
 
 def _columns(expressions: tuple[NamedExpression, ...]) -> tuple[SourceColumn, ...]:

@@ -2,6 +2,7 @@
 
     source_values       a stream or a table, its columns and its formats
     format_rules        which types and properties a format takes
+    registered_columns  columns that a registry has, where a statement leaves them out
     source_definitions  CREATE STREAM or TABLE with columns, to a source
     catalog_changes     what CREATE, DROP, ALTER and queries change, and what they may not
 

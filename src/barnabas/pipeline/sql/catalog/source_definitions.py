@@ -6,11 +6,12 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from barnabas.pipeline.sql.catalog import format_rules
+from barnabas.pipeline.sql.catalog import format_rules, registered_columns
 from barnabas.pipeline.sql.catalog.source_values import (
     RESERVED_COLUMNS,
     Format,
     HeaderColumn,
+    Nulls,
     Source,
     SourceColumn,
     SourceWindow,
@@ -22,6 +23,7 @@ from barnabas.pipeline.sql.sql_types import BYTES, STRING, SqlType, array, resol
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from barnabas.pipeline.sql.catalog.registered_columns import RegisteredSchemas
     from barnabas.pipeline.sql.statement_values import Column as WrittenColumn
     from barnabas.pipeline.sql.statement_values import CreateSource, Properties, SourceKind
 
@@ -71,6 +73,8 @@ class Defaults:
     topic_prefix: str = ""
     partitions: int | None = None
     replicas: int | None = None
+    schemas: RegisteredSchemas | None = None
+    """The columns of schemas in the registry, for statements that leave them out."""
 
 
 def declared(statement: CreateSource, types: Mapping[str, SqlType], defaults: Defaults) -> Source:
@@ -81,6 +85,9 @@ def declared(statement: CreateSource, types: Mapping[str, SqlType], defaults: De
     if topic is None:
         raise UnresolvedError("The property KAFKA_TOPIC is missing: WITH (KAFKA_TOPIC='...', ...)")
     key, value, headers = _columns(statement, types)
+    key, value = registered_columns.completed(
+        key, value, topic, _registered_formats(properties, defaults), defaults.schemas
+    )
     if not key and not value and not headers:
         raise UnresolvedError(
             "The statement names no columns: write them in brackets behind the name"
@@ -102,6 +109,29 @@ def declared(statement: CreateSource, types: Mapping[str, SqlType], defaults: De
         is_read_only=statement.read_only,
     )
     return with_timestamp(source, properties)
+
+
+def _registered_formats(properties: Properties, defaults: Defaults) -> tuple[Format, Format]:
+    """Return the formats of key and value as the properties have them, for `completed`."""
+    both = _text(properties, "FORMAT")
+    key = both or _text(properties, "KEY_FORMAT") or defaults.key_format or "KAFKA"
+    value = both or _text(properties, "VALUE_FORMAT") or defaults.value_format or "NONE"
+    wraps = properties.get("WRAP_SINGLE_VALUE")
+    key_name, value_name = format_rules.format_name(key), format_rules.format_name(value)
+    return (
+        Format(
+            key_name,
+            is_wrapped=key_name not in format_rules.WRAPPING_FORMATS,
+            schema_id=_schema_id(key_name, properties, "KEY"),
+            full_name=_full_name(key_name, properties, "KEY_SCHEMA_FULL_NAME"),
+        ),
+        Format(
+            value_name,
+            is_wrapped=wraps is not False,
+            schema_id=_schema_id(value_name, properties, "VALUE"),
+            full_name=_full_name(value_name, properties, "VALUE_SCHEMA_FULL_NAME"),
+        ),
+    )
 
 
 def check_properties(properties: Properties) -> None:
@@ -174,8 +204,6 @@ def formats(
             "FORMAT is the format of key and value: write it alone, or KEY_FORMAT and VALUE_FORMAT"
         )
     key_name = both or _text(properties, "KEY_FORMAT")
-    if key_name is not None and not key and both is None and key_name.upper() != "NONE":
-        raise UnresolvedError("KEY_FORMAT is given, but there is no key column: leave it out")
     key_form = _key_format(key_name, properties, defaults, key)
     value_name = both or _text(properties, "VALUE_FORMAT") or defaults.value_format
     if value_name is None:
@@ -193,7 +221,7 @@ def _key_format(
     key: Sequence[SourceColumn],
 ) -> Format:
     if not key:
-        # A FORMAT without key columns is that of keys which queries make.
+        # A format without key columns is that of keys which queries make.
         return Format("NONE" if written is None else format_rules.format_name(written))
     name = format_rules.format_name(written or defaults.key_format or "KAFKA")
     return Format(
@@ -202,6 +230,7 @@ def _key_format(
         is_wrapped=len(key) > 1 or name not in ("KAFKA", *format_rules.WRAPPING_FORMATS),
         schema_id=_schema_id(name, properties, "KEY"),
         full_name=_full_name(name, properties, "KEY_SCHEMA_FULL_NAME"),
+        nulls=_nulls(name, properties, "KEY"),
     )
 
 
@@ -216,7 +245,22 @@ def _value_format(
         schema_id=_schema_id(name, properties, "VALUE"),
         full_name=_full_name(name, properties, "VALUE_SCHEMA_FULL_NAME")
         or _full_name(name, properties, "VALUE_AVRO_SCHEMA_FULL_NAME"),
+        nulls=_nulls(name, properties, "VALUE"),
     )
+
+
+def _nulls(name: str, properties: Properties, side: str) -> Nulls | None:
+    property_name = f"{side}_PROTOBUF_NULLABLE_REPRESENTATION"
+    found = _text(properties, property_name)
+    if found is None:
+        return None
+    if not name.startswith("PROTOBUF"):
+        raise UnresolvedError(f"{property_name} is for Protobuf, and not for {name}")
+    if found.upper() == "OPTIONAL":
+        return "OPTIONAL"
+    if found.upper() == "WRAPPER":
+        return "WRAPPER"
+    raise UnresolvedError(f"{property_name} is OPTIONAL or WRAPPER, and not '{found}'")
 
 
 def _is_wrapped(
@@ -352,6 +396,8 @@ def sink(
             raise UnresolvedError(f"{name} follows from the query: leave it out")
     key_form, value_form = _sink_formats(properties, inherited, defaults, key, value)
     topic = _text(properties, "KAFKA_TOPIC") or f"{defaults.topic_prefix}{statement.name}"
+    registered_columns.check_result(key, topic, "key", key_form, defaults.schemas)
+    registered_columns.check_result(value, topic, "value", value_form, defaults.schemas)
     source = Source(
         kind,
         statement.name,
@@ -375,6 +421,9 @@ def _sink_formats(
     value: Sequence[SourceColumn],
 ) -> tuple[Format, Format]:
     given = dict(properties)
+    named = _text(properties, "KEY_FORMAT")
+    if named is not None and not key and named.upper() != "NONE":
+        raise UnresolvedError("KEY_FORMAT is given, but the result has no key: leave it out")
     if "FORMAT" not in given:
         if key:
             given.setdefault("KEY_FORMAT", _inherited_key(inherited[0], defaults))

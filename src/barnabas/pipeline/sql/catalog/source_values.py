@@ -14,6 +14,10 @@ WINDOW_BOUNDS: Final = ("WINDOWSTART", "WINDOWEND")
 RESERVED_COLUMNS: Final = (*PSEUDO_COLUMNS, *WINDOW_BOUNDS)
 
 
+Nulls = Literal["OPTIONAL", "WRAPPER"]
+"""How a field of Protobuf can be NULL: it is `optional`, or a message of Protobuf's wrappers."""
+
+
 @dataclass(frozen=True)
 class SourceColumn:
     """A column of the key or of the value."""
@@ -46,6 +50,8 @@ class Format:
     schema_id: int | None = None
     full_name: str | None = None
     """The name of the record or the message in the registry."""
+    nulls: Nulls | None = None
+    """How Protobuf has NULL of a number, a text or a boolean; without it NULL is the zero."""
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from barnabas.pipeline.sql.functions.aggregate_functions import DISTINCT_MAX
@@ -67,6 +67,9 @@ def fold_form(name: str, types: Sequence[SqlType], returns: SqlType) -> FoldForm
         return _extreme(min if name == "MIN" else max, returns)
     if name in ("COLLECT_LIST", "COLLECT_SET"):
         return _collected(returns, is_set=name == "COLLECT_SET")
+    if name == "ATTR":
+        values = _collected(array(returns), is_set=False)
+        return replace(values, result=_only_value)
     if name in ("TOPK", "TOPKDISTINCT") and len(types) == 2:
         return _top(returns, is_set=name == "TOPKDISTINCT")
     if name in ("EARLIEST_BY_OFFSET", "LATEST_BY_OFFSET"):
@@ -129,6 +132,11 @@ def _collected(returns: SqlType, *, is_set: bool) -> FoldForm:
         _itself,
         None if is_set else undo,
     )
+
+
+def _only_value(values: Column) -> Column:
+    f = spark()
+    return f.when(f.size(f.array_distinct(values)) == 1, f.try_element_at(values, f.lit(1)))
 
 
 def _top(returns: SqlType, *, is_set: bool) -> FoldForm:

@@ -78,6 +78,30 @@ def _sum_decimals(types: Types, value: Column) -> Column:
     return _sum(value).try_cast(to_spark(types[0]))
 
 
+def _sum_list(zero: float) -> Callable[[Column], Column]:
+    """Return the sum of the elements of arrays; those that are NULL count nothing."""
+
+    def add(total: Column, element: Column) -> Column:
+        return total + spark().coalesce(element, spark().lit(0))
+
+    def found(values: Column) -> Column:
+        start = spark().lit(zero) if isinstance(zero, float) else spark().lit(zero).cast("bigint")
+        return _sum(spark().aggregate(values, start, add))
+
+    return found
+
+
+def _sum_integer_list(values: Column) -> Column:
+    return wrapped_int(_sum_list(0)(values))
+
+
+def _only_value(value: Column) -> Column:
+    """Return the value that all rows of a group have, NULL where they differ."""
+    row = spark().struct(value.alias("v"))
+    smallest = spark().min(row)
+    return spark().when(smallest == spark().max(row), smallest["v"])
+
+
 def _average(value: Column) -> Column:
     return spark().coalesce(spark().avg(value), spark().lit(0.0))
 
@@ -244,6 +268,12 @@ def _combinations(values: Column) -> Column:
 
 ROWS: Final = (
     _aggregate(
+        "ATTR",
+        "0.27.1",
+        "The value that all rows have, NULL where they differ.",
+        takes(A, to=A, by=_only_value),
+    ),
+    _aggregate(
         "AVG", "0.6.0", "The average; 0 without values.", takes(DOUBLE, to=DOUBLE, by=_average)
     ),
     _aggregate(
@@ -321,6 +351,14 @@ ROWS: Final = (
         takes(BIGINT, to=BIGINT, by=_sum),
         takes_types(ANY_DECIMAL, to=first, by=_sum_decimals),
         takes(DOUBLE, to=DOUBLE, by=_sum),
+    ),
+    _aggregate(
+        "SUM_LIST",
+        "0.9.0",
+        "The sum of the elements of arrays; 0 without elements.",
+        takes(array(INTEGER), to=INTEGER, by=_sum_integer_list),
+        takes(array(BIGINT), to=BIGINT, by=_sum_list(0)),
+        takes(array(DOUBLE), to=DOUBLE, by=_sum_list(0.0)),
     ),
     _aggregate(
         "TOPK",

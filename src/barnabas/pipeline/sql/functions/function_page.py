@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
-from barnabas.pipeline.sql.functions.function_table import FUNCTIONS, MISSING
+from barnabas.pipeline.sql.functions.function_table import FUNCTIONS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,7 +24,7 @@ first. A value that a function cannot take, such as a text that is not a date, g
 
 def page() -> str:
     """Return the page in Markdown."""
-    return "\n".join([_HEAD, *_sections(), *_missing()]) + "\n"
+    return "\n".join([_HEAD, *_sections()]) + "\n"
 
 
 def _sections() -> Iterator[str]:
@@ -47,12 +47,6 @@ def _line(function: Function) -> str:
 
 def _escaped(text: str) -> str:
     return text.replace("|", "\\|")
-
-
-def _missing() -> Iterator[str]:
-    yield from ("", "## Missing", "", "ksqlDB has these functions, and Barnabas does not:", "")
-    for name, reason in sorted(MISSING.items()):
-        yield f"- `{name}`: {reason}."
 
 
 if __name__ == "__main__":

@@ -37,9 +37,3 @@ _ROWS: Final = (
 
 FUNCTIONS: Final[dict[str, Function]] = {each.name: each for each in _ROWS}
 """The rows by their names."""
-
-MISSING: Final[dict[str, str]] = {
-    "ATTR": "an aggregate that is not in ksqlDB's reference",
-    "SUM_LIST": "an aggregate that is not in ksqlDB's reference",
-}
-"""The functions of ksqlDB that do not exist here, with the reason."""

@@ -26,34 +26,42 @@ def _patterns(name: str, since: str, description: str, *signatures: Signature) -
     return row(name, "Regular expressions", since, description, *signatures)
 
 
+def _valid(pattern: Column) -> Column:
+    """Return a regular expression; NULL where Java does not compile it."""
+    f = spark()
+    compiled = f.try_reflect(f.lit("java.util.regex.Pattern"), f.lit("compile"), pattern)
+    # Spark compiles no NULL; without a text to compile, Java's method would not be found.
+    return f.when(pattern.isNotNull() & compiled.isNotNull(), pattern)
+
+
 def _extract(pattern: Column, text: Column) -> Column:
     return _extract_group(pattern, text, spark().lit(0))
 
 
 def _extract_group(pattern: Column, text: Column, group: Column) -> Column:
     """Return the group of the first match; NULL without one, or without the group."""
-    f = spark()
-    found = f.regexp_extract_all(text, pattern, group)
-    return f.when((group >= 0) & f.rlike(text, pattern), f.try_element_at(found, f.lit(1)))
+    f, valid = spark(), _valid(pattern)
+    found = f.regexp_extract_all(text, valid, group)
+    return f.when((group >= 0) & f.rlike(text, valid), f.try_element_at(found, f.lit(1)))
 
 
 def _extract_all(pattern: Column, text: Column) -> Column:
-    return spark().regexp_extract_all(text, pattern, spark().lit(0))
+    return spark().regexp_extract_all(text, _valid(pattern), spark().lit(0))
 
 
 def _extract_all_groups(pattern: Column, text: Column, group: Column) -> Column:
-    return spark().when(group >= 0, spark().regexp_extract_all(text, pattern, group))
+    return spark().when(group >= 0, spark().regexp_extract_all(text, _valid(pattern), group))
 
 
 def _replaced(text: Column, pattern: Column, new: Column) -> Column:
-    return spark().regexp_replace(text, pattern, new)
+    return spark().regexp_replace(text, _valid(pattern), new)
 
 
 def _divided(text: Column, pattern: Column) -> Column:
     """Return the parts between matches; the characters when the expression is empty."""
     f = spark()
     return f.when(pattern == "", f.split(text, "(?!^)(?!$)", -1)).otherwise(
-        f.split(text, pattern, -1)
+        f.split(text, _valid(pattern), -1)
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from barnabas.pipeline.sql.functions.casts import cast
-from barnabas.pipeline.sql.functions.function_table import FUNCTIONS, MISSING
+from barnabas.pipeline.sql.functions.function_table import FUNCTIONS
 from barnabas.pipeline.sql.functions.function_values import (
     UNIT,
     Lambda,
@@ -34,17 +34,14 @@ LIST_PAGE = "docs/reference/sql-functions.md"
 def function(name: str) -> Function:
     """Return the row of a function, by its name in upper case.
 
-    Raises UnresolvedError, which names the nearest function, or says that ksqlDB has it.
+    Raises UnresolvedError, which names the nearest function.
     """
     found = FUNCTIONS.get(name)
     if found is not None:
         return found
-    if name in MISSING:
-        raise UnresolvedError(
-            f"The function {name} of ksqlDB is missing here: {MISSING[name]}. {LIST_PAGE} lists "
-            "the functions that exist"
-        )
-    raise UnresolvedError(f"There is no function {name}{nearest(name, FUNCTIONS)}")
+    raise UnresolvedError(
+        f"There is no function {name}{nearest(name, FUNCTIONS)}; {LIST_PAGE} lists all"
+    )
 
 
 def is_aggregate(name: str) -> bool:

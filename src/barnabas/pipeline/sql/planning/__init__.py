@@ -4,7 +4,8 @@
     json_texts       JSON, by ksqlDB's lenient rules
     delimited_texts  DELIMITED
     registry_schemas the schemas that are registered for columns
-    registry_columns AVRO, PROTOBUF, JSON_SR
+    registry_columns AVRO, PROTOBUF, PROTOBUF_NOSR, JSON_SR
+    registry_inference  the columns of registered schemas, for statements without columns
     sql_serdes       the serde of a source's key and value, for each format
     source_reading   a source as a stream or a table, and the columns of its names
     expression_columns  expressions as columns of Spark

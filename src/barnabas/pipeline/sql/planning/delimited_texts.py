@@ -41,14 +41,23 @@ def values(found: Column, columns: Sequence[SourceColumn]) -> list[Column]:
 
 def line(value: Column, columns: Sequence[SourceColumn], delimiter: str) -> Column:
     """Return the line of a struct."""
-    parts = [_quoted(plain(value.getField(each.name), each.type), delimiter) for each in columns]
+    parts = [
+        _quoted(plain(value.getField(each.name), each.type), delimiter, is_first=index == 0)
+        for index, each in enumerate(columns)
+    ]
     return functions().concat_ws(delimiter, *parts)
 
 
-def _quoted(value: Column, delimiter: str) -> Column:
+def _quoted(value: Column, delimiter: str, *, is_first: bool) -> Column:
+    """Return a value in quotes where ksqlDB's writer has them.
+
+    It quotes a first value that starts with no letter or digit, and others that start with a
+    character up to #, which readers could take for a comment.
+    """
     f = functions()
     text = value.cast("string")
-    needs = text.contains(delimiter) | text.rlike('["\r\n]') | text.rlike(r"^\s|\s$")
+    start = "^[^0-9A-Za-z]" if is_first else r"^[\x00-#]"
+    needs = text.contains(delimiter) | text.rlike('["\r\n]') | text.rlike(rf"{start}|\s$")
     quote = f.lit('"')
     escaped = f.concat(quote, f.replace(text, quote, f.lit('""')), quote)
     return f.coalesce(f.when(needs, escaped).otherwise(text), f.lit(""))

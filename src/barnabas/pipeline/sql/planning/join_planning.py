@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from barnabas.pipeline.sql.analysis.plan_values import (
@@ -11,6 +11,7 @@ from barnabas.pipeline.sql.analysis.plan_values import (
     PlannedRelation,
     QueryPlan,
 )
+from barnabas.pipeline.sql.catalog.source_values import WINDOW_BOUNDS
 from barnabas.pipeline.sql.planning.column_structs import struct_of
 from barnabas.pipeline.sql.planning.source_reading import (
     Layout,
@@ -27,7 +28,6 @@ from barnabas.pipeline.streams.serdes import functions
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from barnabas.pipeline.sql.catalog.source_values import Source
     from barnabas.pipeline.sql.functions.literals import TypedExpression
     from barnabas.pipeline.streams.serdes import Column
     from barnabas.pipeline.streams.stream_app import App
@@ -48,9 +48,6 @@ class Side:
 
 def joined_sources(app: App, plan: QueryPlan, start: str) -> Side:
     """Return the joined sources of a plan. Raises UnresolvedError for what is missing."""
-    for each in plan.relations:
-        if each.source.window is not None:
-            raise UnresolvedError(f"{each.source.name} has windows, and such joins do not run yet")
     side = _read(app, plan.source, start)
     for join in plan.joins:
         side = _joined(side, _read(app, join.right, start), join)
@@ -58,22 +55,13 @@ def joined_sources(app: App, plan: QueryPlan, start: str) -> Side:
 
 
 def _read(app: App, relation: PlannedRelation, start: str) -> Side:
-    if not relation.source.is_table:
-        return Side(read_stream(app, relation.source, start), layout_of(relation))
-    if len(relation.source.key) != 1:
-        raise UnresolvedError(
-            f"The key of {relation.source.name} has several columns, and such joins do not run yet"
-        )
-    named = _with_key_name(relation.source)
-    layout = layout_of(relation)
-    layout[relation.alias, relation.source.key[0].name] = functions().col("key").getField(_KEY)
-    return Side(read_table(app, named), layout)
-
-
-def _with_key_name(source: Source) -> Source:
-    """Return a table whose key has the name that keys have on both sides."""
-    key = tuple(replace(each, name=_KEY) for each in source.key)
-    return replace(source, key=key)
+    source, layout = relation.source, layout_of(relation)
+    names = [f"k{index}" for index in range(len(source.key))]
+    for name, each in zip(names, source.key, strict=True):
+        layout[relation.alias, each.name] = functions().col("key").getField(name)
+    if source.is_table:
+        return Side(read_table(app, source, key_names=names), layout)
+    return Side(read_stream(app, source, start, key_names=names), layout)
 
 
 def _joined(left: Side, right: Side, join: PlannedJoin) -> Side:
@@ -110,38 +98,45 @@ def _records(one: _Flat, other: _Flat, join: PlannedJoin) -> Stream | Table:
     if isinstance(one.records, Table):
         if not isinstance(other.records, Table):
             raise UnresolvedError("A table is joined with tables only")
-        return _of_tables(one.records, other.records, join, _key(join.left_key, one))
-    left = one.records.select_key(_key(join.left_key, one))
+        return _of_tables(one.records, other.records, join, _key(join.left_key, one, join.left))
+    left = one.records
+    if not join.keeps_left:
+        left = left.select_key(_key(join.left_key, one, join.left))
     if isinstance(other.records, Table):
         joins = {"INNER": left.join_table, "LEFT": left.left_join_table}
         return joins[join.kind](other.records)
-    right = other.records.select_key(_key(join.right_key, other))
+    right = other.records
+    if not join.keeps_right:
+        right = right.select_key(_key(join.right_key, other, join.right))
     return _of_streams(left, right, join)
 
 
-def _key(expression: TypedExpression, side: _Flat) -> Column:
+def _key(expression: TypedExpression, side: _Flat, relation: PlannedRelation) -> Column:
+    """Return the key of a side of a join, with the bounds of its window where it has one."""
     column = expression.column(names_in(side.layout))
-    return functions().when(column.isNotNull(), struct_of([(_KEY, column)]))
+    bounds = WINDOW_BOUNDS if relation.source.window is not None else ()
+    fields = [(name, side.layout[relation.alias, name]) for name in bounds]
+    return functions().when(column.isNotNull(), struct_of([(_KEY, column), *fields]))
 
 
 def _of_streams(left: Stream, right: Stream, join: PlannedJoin) -> Stream:
+    """Return the join of two streams.
+
+    Without GRACE PERIOD a row without a partner is written at once, as ksqlDB does it.
+    """
     within = join.within
-    if within is None or within.before != within.after:
-        raise UnresolvedError("WITHIN of two different lengths does not run yet: write one")
-    grace_ms = _DAY_MS if within.grace is None else within.grace.ms
-    options = {
-        "within": f"{within.before.ms} milliseconds",
-        "grace": f"{grace_ms} milliseconds",
-    }
+    if within is None:
+        raise UnresolvedError("A join of two streams needs WITHIN, as in WITHIN 1 HOUR")
+    grace = f"{_DAY_MS if within.grace is None else within.grace.ms} milliseconds"
+    before, after = (f"{each.ms} milliseconds" for each in (within.before, within.after))
+    is_eager = within.grace is None
+    if join.kind == "INNER":
+        return left.join(right, within=(before, after), grace=grace)
     if join.kind == "RIGHT":
-        swapped = right.left_join(left, **options)
+        swapped = right.left_join(left, within=(after, before), grace=grace, eager=is_eager)
         return swapped.map_values("struct(value.right AS left, value.left AS right)")
-    joins: dict[str, Callable[..., Stream]] = {
-        "INNER": left.join,
-        "LEFT": left.left_join,
-        "FULL": left.outer_join,
-    }
-    return joins[join.kind](right, **options)
+    joins = {"LEFT": left.left_join, "FULL": left.outer_join}
+    return joins[join.kind](right, within=(before, after), grace=grace, eager=is_eager)
 
 
 def _of_tables(left: Table, right: Table, join: PlannedJoin, key: Column) -> Table:

@@ -9,11 +9,23 @@ from barnabas.pipeline.sql.planning.query_planning import planned
 from barnabas.pipeline.sql.planning.source_reading import time_of
 from barnabas.pipeline.sql.planning.sql_serdes import key_serde, value_serde
 from barnabas.pipeline.streams.record_stream import Stream
+from barnabas.pipeline.streams.record_table import Table
+from barnabas.pipeline.streams.serdes import Column, functions
 
 if TYPE_CHECKING:
     from barnabas.pipeline.sql.analysis.plan_values import WrittenQuery
     from barnabas.pipeline.streams.stream_app import App
     from barnabas.pipeline.streams.stream_queries import StreamQuery
+
+
+def _with_time(records: Stream | Table, time: Column) -> Stream:
+    """Return records with the time of a column.
+
+    Those whose column is not a time, or is one before 1970, are left out, as in ksqlDB.
+    """
+    stream = records.to_stream() if isinstance(records, Table) else records
+    is_known = functions().col("value").isNull() | (time.cast("bigint") >= 0)
+    return stream.filter(is_known).with_time(time)
 
 
 def written(
@@ -23,8 +35,8 @@ def written(
     sink = query.sink
     records = planned(app, query.plan, start)
     time = time_of(replace(sink, key=(), value=sink.value) if query.is_insert else sink)
-    if time is not None and isinstance(records, Stream):
-        records = records.with_time(time)
+    if time is not None:
+        records = _with_time(records, time)
     is_windowed_here = query.plan.aggregation is not None
     return app.write(
         records,

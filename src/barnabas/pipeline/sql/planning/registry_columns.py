@@ -1,21 +1,29 @@
-"""AVRO, PROTOBUF and JSON_SR: columns by the serdes of streams that use a schema registry."""
+"""AVRO, PROTOBUF, PROTOBUF_NOSR and JSON_SR: columns by the serdes of streams with schemas."""
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 import attrs
 
 from barnabas.pipeline.sql.catalog.source_values import Format, SourceColumn
 from barnabas.pipeline.sql.planning import registry_schemas
-from barnabas.pipeline.sql.planning.column_structs import struct_of, struct_type
+from barnabas.pipeline.sql.planning.column_structs import (
+    each_of,
+    each_value_of,
+    struct_of,
+    struct_type,
+)
 from barnabas.pipeline.sql.sql_failures import UnresolvedError
-from barnabas.pipeline.sql.sql_types import to_spark
+from barnabas.pipeline.sql.sql_types import SqlType, to_spark
 from barnabas.pipeline.streams.avro_serde import Avro
 from barnabas.pipeline.streams.json_schema_serde import JsonSchema
 from barnabas.pipeline.streams.protobuf_serde import Protobuf
 from barnabas.pipeline.streams.registry_serdes import RegistrySchemaError, RegistrySerde
-from barnabas.pipeline.streams.serdes import Column, Serde, SerdeContext, functions
+from barnabas.pipeline.streams.serdes import Column, DataType, Serde, SerdeContext, functions
+
+BARE: Final = "PROTOBUF_NOSR"
+"""Protobuf without the id of a schema, whose columns are its schema."""
 
 
 @attrs.frozen
@@ -37,15 +45,17 @@ class RegistryColumns(Serde):
 
         Raises UnresolvedError without a registry, RegistrySchemaError.
         """
+        own = serde_of(self.form, self._text())
+        if self.form.name == BARE:
+            return attrs.evolve(self, inner=own.prepared(context))
         if not context.registry:
             raise UnresolvedError(
                 f"The format {self.form.name} needs a schema registry: name it with --registry"
             )
-        own = self._serde(self._text())
         if self.writes:
             return attrs.evolve(self, inner=own.prepared(context))
         try:
-            found = self._serde(None).prepared(context)
+            found = serde_of(self.form, None).prepared(context)
         except RegistrySchemaError:
             found = own.prepared(context)
         return attrs.evolve(self, inner=found)
@@ -55,16 +65,11 @@ class RegistryColumns(Serde):
             return registry_schemas.avro_text(
                 self.columns, is_wrapped=self.form.is_wrapped, name=self.form.full_name
             )
-        if self.form.name == "PROTOBUF":
-            return registry_schemas.protobuf_text(self.columns, self.form.full_name)
+        if self.form.name.startswith("PROTOBUF"):
+            return registry_schemas.protobuf_text(
+                self.columns, self.form.full_name, self.form.nulls
+            )
         return registry_schemas.json_text(self.columns, is_wrapped=self.form.is_wrapped)
-
-    def _serde(self, text: str | None) -> RegistrySerde:
-        if self.form.name == "AVRO":
-            return Avro(schema=text)
-        if self.form.name == "PROTOBUF":
-            return Protobuf(schema=text, message=self.form.full_name)
-        return JsonSchema(schema=text)
 
     def parse(self, data: Column) -> Column:
         """Return what the serde of streams returns."""
@@ -72,22 +77,15 @@ class RegistryColumns(Serde):
 
     def value(self, parsed: Column) -> Column:
         """Return the struct of the columns."""
-        found = self.inner.value(parsed)
+        found, kind = self.inner.value(parsed), self.inner.data_type()
         if not self.form.is_wrapped:
             only = self.columns[0]
-            parts = [(only.name, found.cast(to_spark(only.type)))]
+            parts = [(only.name, fitted(found, kind, only.type))]
         else:
-            parts = [(each.name, self._field(found, each)) for each in self.columns]
+            parts = [
+                (each.name, _field(found, kind, each.name, each.type)) for each in self.columns
+            ]
         return functions().when(found.isNotNull(), struct_of(parts))
-
-    def _field(self, found: Column, column: SourceColumn) -> Column:
-        """Return a field by its name, or by one in another case; null without one."""
-        kind = self.inner.data_type()
-        names: list[str] = list(kind.names) if hasattr(kind, "names") else []
-        same = [each for each in names if each == column.name]
-        same += [each for each in names if each.upper() == column.name.upper()]
-        value = found.getField(same[0]) if same else functions().lit(None)
-        return value.cast(to_spark(column.type))
 
     def error(self, data: Column, parsed: Column) -> Column | None:
         """Return the error of the serde of streams."""
@@ -99,3 +97,45 @@ class RegistryColumns(Serde):
         if not self.form.is_wrapped:
             named = named.getField(self.columns[0].name)
         return self.inner.encode(named)
+
+
+def serde_of(form: Format, text: str | None) -> RegistrySerde:
+    """Return the serde of streams for a format; without a text it takes the subject's newest."""
+    given = None if form.schema_id is not None else text
+    if form.name == "AVRO":
+        return Avro(schema=given, schema_id=form.schema_id)
+    if form.name == "JSON_SR":
+        return JsonSchema(schema=given, schema_id=form.schema_id)
+    return Protobuf(
+        schema=given,
+        schema_id=form.schema_id,
+        message=form.full_name,
+        bare=form.name == BARE,
+    )
+
+
+def _field(found: Column, kind: DataType, name: str, wanted: SqlType) -> Column:
+    """Return a field by its name, or by one in another case; null without one."""
+    types: dict[str, DataType] = {each.name: each.dataType for each in getattr(kind, "fields", ())}
+    same = [each for each in types if each == name]
+    same += [each for each in types if each.upper() == name.upper()]
+    if not same:
+        return functions().lit(None).cast(to_spark(wanted))
+    return fitted(found.getField(same[0]), types[same[0]], wanted)
+
+
+def fitted(value: Column, kind: DataType, wanted: SqlType) -> Column:
+    """Return a value of a type of Spark as one of SQL: fields by name, numbers as times."""
+    f, name = functions(), type(kind).__name__
+    if wanted.name == "STRUCT" and name == "StructType":
+        parts = [(each, _field(value, kind, each, to)) for each, to in wanted.fields]
+        return f.when(value.isNotNull(), struct_of(parts))
+    if wanted.name == "ARRAY" and name == "ArrayType":
+        return each_of(value, lambda each: fitted(each, kind.elementType, wanted.element))
+    if wanted.name == "MAP" and name == "MapType":
+        return each_value_of(value, lambda each: fitted(each, kind.valueType, wanted.element))
+    if wanted.name == "TIMESTAMP" and name in ("IntegerType", "LongType"):
+        return f.timestamp_millis(value)
+    if wanted.name == "DATE" and name == "IntegerType":
+        return f.date_from_unix_date(value)
+    return value.cast(to_spark(wanted))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from barnabas.pipeline.sql.catalog.source_values import SourceColumn
+    from barnabas.pipeline.sql.catalog.source_values import Nulls, SourceColumn
     from barnabas.pipeline.sql.sql_types import SqlType
 
 _RECORD: Final = "KsqlDataSourceSchema"
@@ -36,6 +36,14 @@ _PROTOBUF: Final = {
     "TIME": "google.type.TimeOfDay",
     "TIMESTAMP": "google.protobuf.Timestamp",
     "DECIMAL": "confluent.type.Decimal",
+}
+_WRAPPERS: Final = {
+    "BOOLEAN": "google.protobuf.BoolValue",
+    "INTEGER": "google.protobuf.Int32Value",
+    "BIGINT": "google.protobuf.Int64Value",
+    "DOUBLE": "google.protobuf.DoubleValue",
+    "STRING": "google.protobuf.StringValue",
+    "BYTES": "google.protobuf.BytesValue",
 }
 _IMPORTS: Final = {
     "DATE": "google/type/date.proto",
@@ -134,11 +142,18 @@ def _json(kind: SqlType) -> dict[str, Any]:
     return dict(_JSON[kind.name])
 
 
-def protobuf_text(columns: Sequence[SourceColumn], name: str | None) -> str:
-    """Return the Protobuf schema of columns: a file with one message."""
+def protobuf_text(
+    columns: Sequence[SourceColumn], name: str | None, nulls: Nulls | None = None
+) -> str:
+    """Return the Protobuf schema of columns: a file with one message.
+
+    `nulls` says how a number, a text or a boolean can be NULL; by default it cannot.
+    """
     fields = [(each.name, each.type) for each in columns]
     names = {name for _, kind in fields for name in _names(kind)}
     imports = {_IMPORTS[each] for each in names & set(_IMPORTS)}
+    if nulls == "WRAPPER" and names & set(_WRAPPERS):
+        imports.add("google/protobuf/wrappers.proto")
     if "DECIMAL" in names:
         imports.add("confluent/meta.proto")
     lines = ['syntax = "proto3";']
@@ -146,7 +161,7 @@ def protobuf_text(columns: Sequence[SourceColumn], name: str | None) -> str:
     if package:
         lines.append(f"package {package};")
     lines += [f'import "{each}";' for each in sorted(imports)]
-    return "\n".join([*lines, *_message(fields, short)])
+    return "\n".join([*lines, *_message(fields, short, nulls)])
 
 
 def _names(kind: SqlType) -> set[str]:
@@ -156,14 +171,23 @@ def _names(kind: SqlType) -> set[str]:
     return found
 
 
-def _message(fields: Sequence[tuple[str, SqlType]], name: str) -> Iterator[str]:
+def _message(
+    fields: Sequence[tuple[str, SqlType]], name: str, nulls: Nulls | None
+) -> Iterator[str]:
     yield f"message {name} {{"
     for index, (field, kind) in enumerate(fields, 1):
         inner = f"{name}_{field}"
         for struct in _structs(kind):
-            yield from _message(struct.fields, inner)
-        yield f"  {_field(kind, inner)} {field} = {index}{_options(kind)};"
+            yield from _message(struct.fields, inner, nulls)
+        text = _nullable_field(kind, inner, nulls)
+        yield f"  {text} {field} = {index}{_options(kind)};"
     yield "}"
+
+
+def _nullable_field(kind: SqlType, inner: str, nulls: Nulls | None) -> str:
+    if nulls is None or kind.name not in _WRAPPERS:
+        return _field(kind, inner)
+    return _WRAPPERS[kind.name] if nulls == "WRAPPER" else f"optional {_field(kind, inner)}"
 
 
 def _structs(kind: SqlType) -> list[SqlType]:

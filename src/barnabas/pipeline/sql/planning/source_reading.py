@@ -9,13 +9,13 @@ from sqlglot import expressions as exp
 from barnabas.pipeline.sql.functions.literals import literal
 from barnabas.pipeline.sql.functions.resolution import scalar
 from barnabas.pipeline.sql.planning.column_structs import each_of, struct_of, those_of
-from barnabas.pipeline.sql.planning.sql_serdes import key_serde, value_serde
+from barnabas.pipeline.sql.planning.sql_serdes import key_serde, renamed_key, value_serde
 from barnabas.pipeline.sql.sql_failures import UnresolvedError
 from barnabas.pipeline.sql.sql_types import STRING
 from barnabas.pipeline.streams.serdes import Column, functions
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from barnabas.pipeline.sql.analysis.plan_values import PlannedRelation
     from barnabas.pipeline.sql.catalog.source_values import Source
@@ -29,11 +29,15 @@ Layout: TypeAlias = dict[tuple[str, str], Column]
 _PARSE: Final = "PARSE_TIMESTAMP"
 
 
-def read_stream(app: App, source: Source, start: str) -> Stream:
-    """Return the records of a stream; those that do not decode are skipped."""
+def read_stream(app: App, source: Source, start: str, key_names: Sequence[str] = ()) -> Stream:
+    """Return the records of a stream; those that do not decode are skipped.
+
+    `key_names` are names for the key's fields instead of those of the columns.
+    """
+    key = key_serde(source, with_window=True)
     return app.topic(
         source.topic,
-        key=key_serde(source, with_window=True),
+        key=renamed_key(key, source, key_names) if key_names else key,
         value=value_serde(source),
         time=time_of(source),
         on_error="skip",
@@ -41,11 +45,15 @@ def read_stream(app: App, source: Source, start: str) -> Stream:
     )
 
 
-def read_table(app: App, source: Source) -> Table:
-    """Return the changes of a table; those that do not decode are skipped."""
+def read_table(app: App, source: Source, key_names: Sequence[str] = ()) -> Table:
+    """Return the changes of a table; those that do not decode are skipped.
+
+    `key_names` are names for the key's fields instead of those of the columns.
+    """
+    key = key_serde(source, with_window=True)
     return app.table(
         source.topic,
-        key=key_serde(source, with_window=True),
+        key=renamed_key(key, source, key_names) if key_names else key,
         value=value_serde(source),
         time=time_of(source),
         on_error="skip",

@@ -6,12 +6,17 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 import attrs
 
-from barnabas.pipeline.sql.catalog.format_rules import REGISTRY_FORMATS
-from barnabas.pipeline.sql.catalog.source_values import Format, Source, SourceColumn, SourceWindow
+from barnabas.pipeline.sql.catalog.source_values import (
+    WINDOW_BOUNDS,
+    Format,
+    Source,
+    SourceColumn,
+    SourceWindow,
+)
 from barnabas.pipeline.sql.planning import delimited_texts, json_texts
 from barnabas.pipeline.sql.planning.column_structs import struct_of, struct_type
 from barnabas.pipeline.sql.planning.registry_columns import RegistryColumns
-from barnabas.pipeline.sql.sql_failures import UnresolvedError
+from barnabas.pipeline.sql.sql_types import BIGINT
 from barnabas.pipeline.streams import serdes
 from barnabas.pipeline.streams.serdes import Serde, SerdeContext, functions
 
@@ -33,7 +38,7 @@ _KAFKA: Final[dict[str, type[Serde]]] = {
 def key_serde(source: Source, *, with_window: bool, writes: bool = False) -> Serde:
     """Return the serde of a source's key; `with_window` for keys that have their window as columns.
 
-    `writes` is for serdes that write. Raises UnresolvedError for a format that is missing.
+    `writes` is for serdes that write.
     """
     inner = _serde(source.key_format, source.key, writes=writes)
     if source.window is None or not with_window:
@@ -41,8 +46,18 @@ def key_serde(source: Source, *, with_window: bool, writes: bool = False) -> Ser
     return WindowedKey(inner, source.window, source.key)
 
 
+def renamed_key(serde: Serde, source: Source, names: Sequence[str]) -> Serde:
+    """Return the serde of a source's key with other names for its columns."""
+    columns = [SourceColumn(name, each.type) for name, each in zip(names, source.key, strict=True)]
+    return RenamedKey(serde, tuple(columns + _bounds(source.window)))
+
+
+def _bounds(window: SourceWindow | None) -> list[SourceColumn]:
+    return [SourceColumn(name, BIGINT) for name in WINDOW_BOUNDS] if window is not None else []
+
+
 def value_serde(source: Source, *, writes: bool = False) -> Serde:
-    """Return the serde of a source's value. Raises UnresolvedError for a format that is missing."""
+    """Return the serde of a source's value."""
     return _serde(source.value_format, source.value, writes=writes)
 
 
@@ -55,11 +70,7 @@ def _serde(form: Format, columns: Sequence[SourceColumn], *, writes: bool) -> Se
         return DelimitedColumns(tuple(columns), form.delimiter)
     if form.name == "KAFKA":
         return KafkaColumn(columns[0], _KAFKA[columns[0].type.name]())
-    if form.name in REGISTRY_FORMATS:
-        return RegistryColumns(tuple(columns), form, writes)
-    raise UnresolvedError(
-        f"The format {form.name} cannot be read or written yet: use JSON or PROTOBUF"
-    )
+    return RegistryColumns(tuple(columns), form, writes)
 
 
 class NoColumns(Serde):
@@ -230,16 +241,50 @@ class WindowedKey(Serde):
     def encode(self, value: Column) -> Column:
         """Return the bytes of the key, then the window as Kafka Streams writes it."""
         f = functions()
+        named = value.cast(struct_type([*self.columns, *_bounds(self.window)]))
         key = self.inner.encode(
-            struct_of([(each.name, value.getField(each.name)) for each in self.columns])
+            struct_of([(each.name, named.getField(each.name)) for each in self.columns])
         )
-        start = serdes.Long().encode(value.getField("WINDOWSTART"))
+        start = serdes.Long().encode(named.getField("WINDOWSTART"))
         if self.window.kind != "SESSION":
             return f.concat(key, start)
-        return f.concat(key, serdes.Long().encode(value.getField("WINDOWEND")), start)
+        return f.concat(key, serdes.Long().encode(named.getField("WINDOWEND")), start)
 
     def _tail(self) -> int:
         return _WINDOW_BYTES * (2 if self.window.kind == "SESSION" else 1)
+
+
+@attrs.frozen
+class RenamedKey(Serde):
+    """A key whose fields have other names than in its format."""
+
+    inner: Serde
+    columns: tuple[SourceColumn, ...]
+    description: ClassVar[str] = "a key of the columns' types"
+
+    def prepared(self, context: SerdeContext) -> Serde:
+        """Return the serde with an inner serde for one topic."""
+        return attrs.evolve(self, inner=self.inner.prepared(context))
+
+    def parse(self, data: Column) -> Column:
+        """Return what the inner serde returns."""
+        return self.inner.parse(data)
+
+    def value(self, parsed: Column) -> Column:
+        """Return the struct with the names."""
+        return self.inner.value(parsed).cast(struct_type(self.columns))
+
+    def is_bad(self, data: Column, parsed: Column) -> Column | None:
+        """Return the condition of the inner serde."""
+        return self.inner.is_bad(data, parsed)
+
+    def error(self, data: Column, parsed: Column) -> Column | None:
+        """Return the error of the inner serde."""
+        return self.inner.error(data, parsed)
+
+    def encode(self, value: Column) -> Column:
+        """Return the bytes of the inner serde, which takes fields by their places."""
+        return self.inner.encode(value)
 
 
 def _number(data: Column) -> Column:

@@ -12,6 +12,7 @@ from barnabas.pipeline.sql import statement_values as st
 from barnabas.pipeline.sql.analysis.applied_statements import Definition
 from barnabas.pipeline.sql.analysis.query_analysis import plan_of
 from barnabas.pipeline.sql.catalog.source_definitions import Defaults
+from barnabas.pipeline.sql.planning.registry_inference import RegistryInference
 from barnabas.pipeline.sql.scripts import parse_statement, statement_texts
 from barnabas.pipeline.sql.shell.answer_values import (
     Answer,
@@ -185,10 +186,12 @@ class SessionStatements:
 
     def _defaults(self) -> Defaults:
         given = {name.removeprefix("ksql."): each for name, each in self.properties.items()}
+        registry = self._backend.settings.registry
         return Defaults(
             given.get("persistence.default.format.key", "KAFKA"),
             given.get("persistence.default.format.value"),
             given.get("persistence.wrap.single.values", "true").lower() == "true",
+            schemas=RegistryInference(registry) if registry else None,
         )
 
     def _librdkafka(self) -> dict[str, Any]:

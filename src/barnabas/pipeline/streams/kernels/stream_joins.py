@@ -56,6 +56,9 @@ class StreamJoin(RowKernel):
     no match can follow. A row that arrives after the end of its window, and has no match, is
     yielded at once. Rows without value are dropped, and rows without key where a match is needed. A
     row that is too late for later rows to match is counted as late; it may have matched before.
+
+    With `is_eager`, a row without a match is yielded when it arrives, and once more in each pair
+    when a match follows.
     """
 
     name: ClassVar[str] = "stream-join"
@@ -63,14 +66,16 @@ class StreamJoin(RowKernel):
     joiner: Joiner
     windows: JoinWindows
     outer: frozenset[Side] = frozenset()
+    is_eager: bool = False
 
     def settings(self) -> Mapping[str, Value]:
         """Return the window. The grace period may change."""
-        return {
+        found: dict[str, Value] = {
             "before_ms": self.windows.before_ms,
             "after_ms": self.windows.after_ms,
             "outer": sorted(side.name for side in self.outer),
         }
+        return {**found, "is_eager": True} if self.is_eager else found
 
     def on_row(self, row: Row, task: TaskState) -> RowSteps:
         """Yield rows that remained without match, then the pairs of this row."""
@@ -95,7 +100,7 @@ class StreamJoin(RowKernel):
                 value=joined, timestamp_ms=max(row.timestamp_ms, time_ms), side=Side.LEFT
             )
         if row.side in self.outer and not matches:
-            if row.timestamp_ms + self.windows.ahead(row.side) < now_ms:
+            if self.is_eager or row.timestamp_ms + self.windows.ahead(row.side) < now_ms:
                 yield self._alone(row, row.key, row.side, row.value)
             else:
                 self._wait(row, row.key, task)
