@@ -105,8 +105,8 @@ class CaseRun:
             self._insert(row)
 
     def _insert(self, row: InsertedRow) -> None:
-        key, value, time_ms = row.encoded(self.engine.session, self.schemas.registry)
-        self.topics[row.source.topic].append(TestRecord(key, value, time_ms or 0))
+        found = row.encoded(self.engine.session, self.schemas.registry)
+        self.topics[row.source.topic].append(TestRecord(found.key, found.value, found.time_ms or 0))
 
     def _queries(self) -> list[StartedQuery]:
         found: list[StartedQuery] = []
