@@ -11,6 +11,8 @@ from barnabas.config.node_config import SINGLE_NODE
 from barnabas.config.properties.replication_properties import DYNAMIC_ONLY
 
 NODE = NodeConfig.load()
+MODULE = "com.sun.security.auth.module.Krb5LoginModule required useTicketCache=true;"
+KERBEROS = NodeConfig.read(None, {"listener.name.plaintext.gssapi.sasl.jaas.config": MODULE})
 
 PROMISES = [
     ("sasl.login.class", "org.example.Login"),
@@ -187,7 +189,14 @@ def test_property_that_needs_a_restart_cannot_be_changed(name: str) -> None:
     elif name == "listener.security.protocol.map":
         value += ",CONTROLLER:PLAINTEXT"
     with pytest.raises(ConfigError, match="restart"):
-        validate_broker_changes({name: value}, NODE, cluster_default=False)
+        validate_broker_changes({name: value}, KERBEROS, cluster_default=False)
+
+
+def test_times_of_kerberos_can_be_changed_on_a_node_without_it() -> None:
+    """librdkafka's tests set one on a node of any kind (0081, AlterConfigs)."""
+    times = ("ticket.renew.window.factor", "ticket.renew.jitter", "min.time.before.relogin")
+    changes = {f"sasl.kerberos.{each}": "1" for each in times}
+    validate_broker_changes(dict(changes), NODE, cluster_default=False)
 
 
 @pytest.mark.parametrize(

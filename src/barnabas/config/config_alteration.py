@@ -83,7 +83,7 @@ def validate_broker_changes(
     for name, text in changes.items():
         row = rows[name]
         if row is not None and text is not None:
-            refuse_change(name, row)
+            refuse_change(name, row, node)
 
 
 def _refuse_no_connections(name: str, base_name: str) -> None:

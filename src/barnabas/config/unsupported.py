@@ -18,6 +18,14 @@ if TYPE_CHECKING:
     from barnabas.config.node_config import NodeConfig
 
 _LISTENER_PREFIX = "listener.name."
+_TIMES_OF_KERBEROS = frozenset(
+    {
+        "sasl.kerberos.ticket.renew.window.factor",
+        "sasl.kerberos.ticket.renew.jitter",
+        "sasl.kerberos.min.time.before.relogin",
+    }
+)
+"""Admin clients set them on nodes of any kind; without Kerberos they have no effect in Kafka."""
 LIMITS_OF_CONNECTIONS = frozenset({"max.connections", "max.connection.creation.rate"})
 
 
@@ -56,8 +64,10 @@ def warnings_of(config: NodeConfig, given: Collection[str]) -> Iterator[str]:
             yield f"{name}={_shown(row, config.get(name))} has no effect in barnabas"
 
 
-def refuse_change(name: str, row: Property) -> None:
+def refuse_change(name: str, row: Property, node: NodeConfig) -> None:
     """Raise ConfigError when AlterConfigs may not set this property, although Kafka allows it."""
+    if row.name in _TIMES_OF_KERBEROS and not _has_kerberos(node):
+        return
     if row.needs_restart:
         reason = "it is applied at start-up only; set it in the configuration file and restart"
     elif row.unsupported:
@@ -93,6 +103,12 @@ def _is_of_sasl(name: str) -> bool:
 def _has_sasl(config: NodeConfig, name: str) -> bool:
     """True when a listener with SASL exists to which the property belongs."""
     return _belongs(name, _listeners(config, lambda protocol: protocol.startswith("SASL_")))
+
+
+def _has_kerberos(config: NodeConfig) -> bool:
+    """True when a login of the node is Kerberos's."""
+    modules = (text for name, text in config.static.items() if name.endswith("sasl.jaas.config"))
+    return any("Krb5LoginModule" in text for text in modules)
 
 
 def _is_of_tls(name: str) -> bool:
