@@ -285,7 +285,13 @@ def page_command(start: str, **replaced: str) -> list[str]:
     line = next(line for line in lines if line.startswith(start) and "--runner" not in line)
     line = line.replace("127.0.0.1:9092", replaced["source"])
     line = line.replace("127.0.0.1:9094", replaced["target"])
-    return [sys.executable, "-m", "barnabas", *shlex.split(line), *replaced.get("more", "").split()]
+    return [
+        sys.executable,
+        "-m",
+        "barnabas",
+        *shlex.split(line),
+        *shlex.split(replaced.get("more", "")),
+    ]
 
 
 def write_numbers(server: ServerProcess, topic: str, count: int) -> None:
@@ -347,7 +353,7 @@ def test_flow_runs_on_a_cluster_of_spark_without_packages(source, target, unique
     write_numbers(source, topic, 20_000)
     cluster = SparkCluster(tmp_path / "cluster")
     spark = {**EXECUTORS, "spark.master": cluster.master}
-    more = " ".join(["--yes", "--topics", topic, *(f"--spark {k}={v}" for k, v in spark.items())])
+    more = shlex.join(["--yes", "--topics", topic, *(f"--spark={k}={v}" for k, v in spark.items())])
     command = page_command(
         "mirror create", source=source.bootstrap, target=target.bootstrap, more=more
     )

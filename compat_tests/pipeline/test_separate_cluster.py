@@ -163,7 +163,7 @@ def environment(directory: Path) -> dict[str, str]:
 
 
 _OF_LOCAL = ("PYSPARK_PYTHON", "SPARK_LOCAL_IP")
-"""What `setup.environment` says of a driver whose executors are on this host."""
+"""What `setup.environment`, and an engine in this process, say for executors on this host."""
 
 
 class StoreRunner(ClusterRunner):
@@ -178,6 +178,10 @@ class StoreRunner(ClusterRunner):
         self.store = f"s3a://{cluster.store.bucket}"
         self.checkpoints = f"{self.store}/checkpoints"
         self.jvm_environment = {"SPARK_SUBMIT_OPTS": setup.environment()["SPARK_SUBMIT_OPTS"]}
+
+    def command(self) -> list[str]:
+        env, *rest = super().command()
+        return [env, *(f"--unset={name}" for name in _OF_LOCAL), *rest]
 
     def create(self, name: str, connector: str, **settings: str) -> None:
         config = {

@@ -161,8 +161,18 @@ def test_directories_of_java_plugins_are_given_to_the_runner(record: Path) -> No
     assert [arguments[place + 1] for place in places] == ["/opt/a", "/opt/b"]
 
 
+def test_flag_of_sql_is_given_to_the_runner_without_a_value(record: Path) -> None:
+    options = ("--sql", "--sql-listen", "127.0.0.1:0", "--listen", "127.0.0.1:0")
+    assert run(["pipelines", "submit", *MASTER, *CHECKPOINTS, *options]) == 7
+    arguments = (record / "arguments").read_text().splitlines()
+    place = arguments.index("--sql")
+    assert arguments[place + 1 : place + 3] == ["--sql-listen", "127.0.0.1:0"]
+
+
 def test_directories_of_java_plugins_are_the_plugin_path() -> None:
-    given = Given(None, "127.0.0.1:0", None, (), (), ("/opt/a", "/opt/b"), False, None)
+    given = Given(
+        None, "127.0.0.1:0", None, (), (), ("/opt/a", "/opt/b"), False, "127.0.0.1:0", None
+    )
     java = runner_settings(given).java
     assert java is not None
     assert java.plugin_path == ("/opt/a", "/opt/b")

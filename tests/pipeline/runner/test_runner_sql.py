@@ -129,6 +129,11 @@ def test_statement_that_is_refused_changes_nothing(node: Node) -> None:
         before = found.sql.catalog
         for text, message in (
             ("PAUSE CSAS_O_0;", "line 1:1: There is no query CSAS_O_0"),
+            (
+                "CREATE STREAM r (k INT KEY) WITH (kafka_topic='refused-r', "
+                "value_format='JSON', partitions=1, replicas=7);",
+                "line 1:1: The topic refused-r was not created: ",
+            ),
             ("CREATE STREAM p AS SELECT * FROM q;", "There is no stream or table Q"),
             (
                 "SET 'trigger.ms'='x';CREATE STREAM p AS SELECT * FROM s;",

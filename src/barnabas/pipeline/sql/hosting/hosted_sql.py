@@ -163,8 +163,8 @@ class HostedSql:
             self._prepare()
             stored, before = self._topic.catalog, self.catalog
             result = change.applied_to(before)
-            self._create_topics(change, result)
             configurations = self._configurations(change, result, properties)
+            self._create_topics(change, result)
             self._on_loop(lambda: self._topic.write(stored, result.catalog, configurations))
             self._end(result)
             statement = change.statement

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from confluent_kafka import KafkaException
+
 from barnabas.pipeline.sql.sql_failures import UnresolvedError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from barnabas.pipeline.delivery.driver.cluster_state import ClusterState
     from barnabas.pipeline.sql.analysis.plan_values import WrittenQuery
     from barnabas.pipeline.sql.catalog.source_values import Source
@@ -32,7 +36,7 @@ def create_sink(cluster: ClusterState, query: WrittenQuery) -> None:
     partitions = sink.partitions or (first.partitions if first is not None else 1)
     is_compacted = sink.is_table and sink.window is None
     config = _COMPACTED if is_compacted else {}
-    cluster.create_topic(sink.topic, partitions, config, sink.replicas or _BROKER_DEFAULT)
+    _create(cluster, sink, partitions, config)
 
 
 def create_declared(cluster: ClusterState, source: Source) -> None:
@@ -47,7 +51,15 @@ def create_declared(cluster: ClusterState, source: Source) -> None:
             f"The topic {source.topic} is not there: create it, or add PARTITIONS=1 to the "
             "properties, which creates it"
         )
-    config = _COMPACTED if source.is_table else {}
-    cluster.create_topic(
-        source.topic, source.partitions, config, source.replicas or _BROKER_DEFAULT
-    )
+    _create(cluster, source, source.partitions, _COMPACTED if source.is_table else {})
+
+
+def _create(
+    cluster: ClusterState, source: Source, partitions: int, config: Mapping[str, str]
+) -> None:
+    try:
+        cluster.create_topic(source.topic, partitions, config, source.replicas or _BROKER_DEFAULT)
+    except KafkaException as error:
+        raise UnresolvedError(
+            f"The topic {source.topic} was not created: {error.args[0].str()}"
+        ) from None

@@ -1,0 +1,161 @@
+"""ksqlDB's REST API of `barnabas pipelines --sql`: rows in and out, and an existing client."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from itertools import islice
+
+import httpx
+import pytest
+
+from barnabas.testing.eventually import wait_until
+from barnabas.testing.free_ports import free_ports
+from compat_tests import spark
+from compat_tests.pipeline.connect_workers import RunnerProcess
+from compat_tests.servers import ServerProcess
+
+pytestmark = [pytest.mark.timeout(400), pytest.mark.barnabas_only, spark.needed]
+
+WAIT_S = 240.0
+KSQLDB = """
+import asyncio, json, sys
+from ksqldb import KSQLdbClient
+
+url, name = sys.argv[1:]
+client = KSQLdbClient(url)
+
+async def pushed():
+    text = f"SELECT id FROM {name} EMIT CHANGES LIMIT 3;"
+    return [each async for each in client.query_async(text, timeout=200)][1:]
+
+found = {
+    "properties": any(each["name"] == "auto.offset.reset" for each in client.get_properties()),
+    "streams": name in [each["name"] for each in client.ksql("SHOW STREAMS;")[0]["streams"]],
+    "pulled": client.query_sync(f"SELECT id, ms FROM {name};", timeout=200)[1:],
+    "inserted": client.inserts_stream(name, [{"ID": "f", "MS": 6}]),
+    "pushed": asyncio.run(pushed()),
+}
+print(json.dumps(found))
+"""
+
+
+class SqlRunner(RunnerProcess):
+    """A runner with SQL."""
+
+    sql_port = 0
+
+    def command(self) -> list[str]:
+        directory = self.directory / "checkpoints"
+        more = ("--set", f"checkpoint.dir={directory}", "--sql")
+        return [*super().command(), *more, "--sql-listen", f"127.0.0.1:{self.sql_port}"]
+
+
+@pytest.fixture(scope="module")
+def runner(
+    server: ServerProcess | None, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[SqlRunner]:
+    """A runner for all tests of this module."""
+    if server is None:
+        pytest.skip("needs a server that this suite starts")
+    found = SqlRunner(server.bootstrap, tmp_path_factory.mktemp("sql-rest"), "sql-rest")
+    (found.sql_port,) = free_ports(1)
+    found.start()
+    try:
+        yield found
+    finally:
+        found.stop()
+
+
+@pytest.fixture(scope="module")
+def api(runner: SqlRunner) -> Iterator[httpx.Client]:
+    url = f"http://127.0.0.1:{runner.sql_port}"
+    with httpx.Client(base_url=url, timeout=WAIT_S) as client:
+        yield client
+
+
+@pytest.fixture
+def clicks(api: httpx.Client, unique: Callable[[str], str]) -> str:
+    """A stream with two rows."""
+    name = unique("clicks").replace("-", "_").upper()
+    text = f"CREATE STREAM {name} (id STRING KEY, ms BIGINT, at DECIMAL(4, 2)) WITH ("
+    text += f"kafka_topic='{name}', value_format='JSON', partitions=1);"
+    assert api.post("/ksql", json={"ksql": text}).status_code == 200
+    rows = [{"target": name}, {"id": "a", "ms": 1}, {"ID": "b", "MS": 2, "AT": 1.25}]
+    assert inserted(api, rows) == [{"status": "ok", "seq": 0}, {"status": "ok", "seq": 1}]
+    return name
+
+
+def inserted(api: httpx.Client, lines: list[dict[str, object]]) -> list[dict[str, object]]:
+    """Return the answers to rows, each sent as a separate part."""
+    parts = (f"{json.dumps(line)}\n".encode() for line in lines)
+    answer = api.post("/inserts-stream", content=parts)
+    return [json.loads(line) for line in answer.text.splitlines()]
+
+
+def test_rows_are_pushed_pulled_and_inserted(api: httpx.Client, clicks: str) -> None:
+    push = {"sql": f"SELECT id, at FROM {clicks} EMIT CHANGES;"}
+    with api.stream("POST", "/query-stream", json=push) as response:
+        lines = response.iter_lines()
+        head, *rows = [json.loads(line) for line in islice(lines, 3)]
+        assert (head["columnNames"], head["columnTypes"]) == (
+            ["ID", "AT"],
+            ["STRING", "DECIMAL(4, 2)"],
+        )
+        assert rows == [["a", None], ["b", 1.25]]
+        assert inserted(api, [{"target": clicks}, {"id": "c"}]) == [{"status": "ok", "seq": 0}]
+        assert json.loads(next(lines)) == ["c", None]
+        close = {"queryId": head["queryId"]}
+        assert api.post("/close-query", json=close).status_code == 200
+        assert list(lines) == []
+    body = {"ksql": f"SELECT id, ms + 1 AS n FROM {clicks} WHERE ms > 0;"}
+    header, *pulled = api.post("/query", json=body).json()
+    assert header["header"]["schema"] == "`ID` STRING, `N` BIGINT"
+    assert [each["row"]["columns"] for each in pulled] == [["a", 2], ["b", 3]]
+    limited = {"ksql": f"SELECT id FROM {clicks} EMIT CHANGES LIMIT 1;"}
+    assert api.post("/query", json=limited).json()[1:] == [
+        {"row": {"columns": ["a"]}},
+        {"finalMessage": "Limit Reached"},
+    ]
+
+
+def test_row_that_does_not_fit_ends_the_inserts(api: httpx.Client, clicks: str) -> None:
+    lines = [{"target": clicks}, {"id": "d", "ms": "x"}, {"id": "e"}]
+    (failed,) = inserted(api, lines)
+    assert (failed["status"], failed["seq"], failed["error_code"]) == ("error", 0, 40000)
+    (failed,) = inserted(api, [{"target": clicks}, {"mss": 1}])
+    assert failed["message"] == f"{clicks} has no column MSS; did you mean MS?"
+    found = api.post("/query", json={"ksql": f"SELECT id FROM {clicks};"}).json()
+    assert [each["row"]["columns"] for each in found[1:]] == [["a"], ["b"]]
+
+
+def test_persistent_query_is_shown_and_pulled_by_its_key(api: httpx.Client, clicks: str) -> None:
+    table = f"T_{clicks}"
+    text = f"CREATE TABLE {table} AS SELECT id, COUNT(*) AS n FROM {clicks} GROUP BY id;"
+    (created,) = api.post("/ksql", json={"ksql": text}).json()
+    query = created["commandStatus"]["queryId"]
+
+    def pulled() -> list[object]:
+        body = {"ksql": f"SELECT id, n FROM {table} WHERE id = 'a';"}
+        return [each["row"]["columns"] for each in api.post("/query", json=body).json()[1:]]
+
+    wait_until(lambda: pulled() == [["a", 1]], WAIT_S)
+    queries, described = api.post("/ksql", json={"ksql": f"SHOW QUERIES; DESCRIBE {table};"}).json()
+    assert [each["sinks"] for each in queries["queries"] if each["id"] == query] == [[table]]
+    assert described["sourceDescription"]["writeQueries"][0]["id"] == query
+    drop = {"ksql": f"TERMINATE {query}; DROP TABLE {table};"}
+    assert [each["@type"] for each in api.post("/ksql", json=drop).json()] == ["currentStatus"] * 2
+
+
+def test_ksqldb_of_pypi(api: httpx.Client, clicks: str) -> None:
+    pytest.importorskip("ksqldb")
+    # In a process that ends: the package closes none of its connections.
+    command = [sys.executable, "-c", KSQLDB, str(api.base_url).rstrip("/"), clicks]
+    found = subprocess.run(command, stdout=subprocess.PIPE, timeout=WAIT_S, check=True)
+    assert json.loads(found.stdout) == {
+        "properties": True,
+        "streams": True,
+        "pulled": [["a", 1], ["b", 2]],
+        "inserted": [{"status": "ok", "seq": 0}],
+        "pushed": [["a"], ["b"], ["f"]],
+    }
