@@ -63,7 +63,7 @@ def read_table(app: App, source: Source, key_names: Sequence[str] = ()) -> Table
 def time_of(source: Source) -> Column | None:
     """Return the time of a record of the source, None for the record's own.
 
-    A time before 1970 is none.
+    A time before 1970 is NULL, as one that is not a time.
     """
     if source.timestamp is None:
         return None
