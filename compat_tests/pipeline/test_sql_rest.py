@@ -129,6 +129,20 @@ def test_row_that_does_not_fit_ends_the_inserts(api: httpx.Client, clicks: str) 
     assert [each["row"]["columns"] for each in found[1:]] == [["a"], ["b"]]
 
 
+def test_command_prints_rows_of_the_server(api: httpx.Client, clicks: str) -> None:
+    text = f"SELECT id, at FROM {clicks} EMIT CHANGES LIMIT 2; SELECT ms FROM {clicks};"
+    command = [sys.executable, "-m", "barnabas", "sql", "--server", str(api.base_url), "--json"]
+    found = subprocess.run(
+        [*command, "-e", text], stdout=subprocess.PIPE, timeout=WAIT_S, check=True
+    )
+    assert [json.loads(line) for line in found.stdout.splitlines()] == [
+        {"ID": "a", "AT": None},
+        {"ID": "b", "AT": 1.25},
+        {"MS": 1},
+        {"MS": 2},
+    ]
+
+
 def test_persistent_query_is_shown_and_pulled_by_its_key(api: httpx.Client, clicks: str) -> None:
     table = f"T_{clicks}"
     text = f"CREATE TABLE {table} AS SELECT id, COUNT(*) AS n FROM {clicks} GROUP BY id;"

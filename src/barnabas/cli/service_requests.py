@@ -92,8 +92,8 @@ class ServiceClient:
         return answer.content.decode()
 
     @contextmanager
-    def streamed(self, method: str, path: str, body: Any) -> Generator[httpx.Response]:
-        """Yield the answer before its body is there, which has no limit of time.
+    def streamed(self, method: str, path: str, body: Any, accept: str) -> Generator[httpx.Response]:
+        """Yield the answer, of the type `accept`, before its body is there: that has no time limit.
 
         Raises ServiceRefusalError or CliError.
         """
@@ -103,7 +103,7 @@ class ServiceClient:
         with (
             self._errors(),
             httpx.Client(
-                headers=self._headers,
+                headers={**self._headers, "Accept": accept},
                 timeout=httpx.Timeout(self._timeout, read=None),
                 verify=self._trust(),
             ) as client,

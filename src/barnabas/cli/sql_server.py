@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from barnabas.pipeline.sql.scripts import StatementText
     from barnabas.pipeline.sql.statement_values import Statement
 
+_LINES = "application/vnd.ksqlapi.delimited.v1"
+_ANY = "*/*"
 _ROWS_MAX = 500
 _PUT_S = 0.2
 
@@ -136,7 +138,7 @@ class RemoteExecutor:
         if isinstance(statement, st.Select):
             return [self._select(text)]
         if isinstance(statement, st.PrintTopic):
-            answer, ending = self._open("/query", {"ksql": text, **self._given()})
+            answer, ending = self._open("/query", {"ksql": text, **self._given()}, _ANY)
             return [Stream(None, RemoteRows(answer, answer.iter_lines(), ending, _text_row))]
         shown = [each for answer in self._ask(text) for each in shown_entity(answer)]
         return shown or [Line("done")]
@@ -161,7 +163,7 @@ class RemoteExecutor:
             "properties": self._properties,
             "sessionVariables": self._variables,
         }
-        answer, ending = self._open("/query-stream", body)
+        answer, ending = self._open("/query-stream", body, _LINES)
         try:
             lines = answer.iter_lines()
             columns = json.loads(next(lines))["columnNames"]
@@ -170,10 +172,12 @@ class RemoteExecutor:
             raise
         return Stream(columns, RemoteRows(answer, lines, ending, _json_row))
 
-    def _open(self, path: str, body: dict[str, Any]) -> tuple[httpx.Response, ExitStack]:
+    def _open(
+        self, path: str, body: dict[str, Any], accept: str
+    ) -> tuple[httpx.Response, ExitStack]:
         """Return a response whose body has not been read. Raises CliError."""
         with ExitStack() as stack:
-            answer = stack.enter_context(self._client.streamed("POST", path, body))
+            answer = stack.enter_context(self._client.streamed("POST", path, body, accept))
             return answer, stack.pop_all()
 
 
