@@ -64,6 +64,7 @@ def test_stateless_query_filters_projects_and_takes_times(engine) -> None:
             order(2, item="ink", price=0.5, ms=71),
             ks.TestRecord(b"\x00\x00\x00\x03", b"no json"),
             order(4, item=None, price="3", ms=72),
+            order(5, item="time before 1970", price=2, ms=-1),
         )
         found = driver.read("OUT")
         assert [(each.key, each.timestamp) for each in found] == [
@@ -77,9 +78,9 @@ def test_stateless_query_filters_projects_and_takes_times(engine) -> None:
 
 
 def test_sink_takes_the_time_of_a_column(engine) -> None:
-    query = "CREATE STREAM out WITH (timestamp='later') AS SELECT id, ms + 5 AS later FROM orders;"
+    query = "CREATE STREAM out WITH (timestamp='later') AS SELECT id, ms - 50 AS later FROM orders;"
     with driver_of(engine, query) as driver:
-        driver.pipe("orders", order(1, ms=70), order(2, ms=-7), ks.TestRecord(bytes(4), b"{}", 3))
+        driver.pipe("orders", order(1, ms=125), order(2, ms=7), ks.TestRecord(bytes(4), b"{}", 3))
         assert [each.timestamp for each in driver.read("OUT")] == [75]
 
 
@@ -116,6 +117,8 @@ def test_aggregates_with_having_are_a_table(engine) -> None:
     query = """
     CREATE TABLE out AS SELECT item, COUNT(*) AS n, SUM(price) AS total FROM orders
         GROUP BY item HAVING COUNT(*) > 1;
+    CREATE TABLE texts WITH (value_format='PROTOBUF_NOSR') AS
+        SELECT item, HISTOGRAM(item) AS n FROM orders GROUP BY item;
     """
     with driver_of(engine, query) as driver:
         driver.pipe(
@@ -129,6 +132,9 @@ def test_aggregates_with_having_are_a_table(engine) -> None:
         assert {key: json.loads(value) for key, value in found.items()} == {
             b"pen": {"N": 2, "TOTAL": 3}
         }
+        # A function in Python writes the result of lambdas.
+        texts = driver.table("TEXTS")
+        assert texts[b"pen"] == b"\x0a\x07\x0a\x03pen\x10\x02"
 
 
 def test_windows_are_in_the_keys(engine) -> None:

@@ -27,7 +27,6 @@ from barnabas.pipeline.sql.functions.function_values import (
     takes,
     takes_types,
 )
-from barnabas.pipeline.sql.functions.map_entries import map_of_entries
 from barnabas.pipeline.sql.functions.whole_numbers import wrapped_int
 from barnabas.pipeline.sql.sql_types import (
     BIGINT,
@@ -194,11 +193,11 @@ def _histogram(value: Column) -> Column:
     values = f.collect_list(value)
     names = f.slice(f.array_distinct(values), 1, DISTINCT_MAX)
 
-    def entry(name: Column) -> Column:
-        number = f.size(kept(values, lambda other: other == name)).cast("bigint")
-        return f.struct(name.alias("key"), number.alias("value"))
+    def number(name: Column) -> Column:
+        # Lambdas within lambdas keep Spark from finding a Python function behind the aggregate.
+        return (f.size(values) - f.size(f.array_remove(values, name))).cast("bigint")
 
-    return map_of_entries(each(names, entry))
+    return f.map_from_arrays(names, each(names, number))
 
 
 def _by_offset(name: str) -> Callable[[Column], Column]:

@@ -19,12 +19,9 @@ if TYPE_CHECKING:
 
 
 def _with_time(records: Stream | Table, time: Column) -> Stream:
-    """Return records with the time of a column.
-
-    Those whose column is not a time, or is one before 1970, are left out, as in ksqlDB.
-    """
+    """Return records with the time of a column; those without one are left out, as in ksqlDB."""
     stream = records.to_stream() if isinstance(records, Table) else records
-    is_known = functions().col("value").isNull() | (time.cast("bigint") >= 0)
+    is_known = functions().col("value").isNull() | time.isNotNull()
     return stream.filter(is_known).with_time(time)
 
 

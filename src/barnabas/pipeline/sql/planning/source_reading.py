@@ -61,17 +61,19 @@ def read_table(app: App, source: Source, key_names: Sequence[str] = ()) -> Table
 
 
 def time_of(source: Source) -> Column | None:
-    """Return the time of a record of the source, None for the record's own."""
+    """Return the time of a record of the source, None for the record's own.
+
+    A time before 1970 is NULL, as one that is not a time.
+    """
     if source.timestamp is None:
         return None
     name = source.timestamp.column
     in_key = any(each.name == name for each in source.key)
     column = functions().col("key" if in_key else "value").getField(name)
-    if source.timestamp.format is None:
-        return column
-    form = literal(source.timestamp.format)
-    found = scalar(_PARSE, [STRING, STRING])
-    return found.column(column, form.column(_no_names))
+    if source.timestamp.format is not None:
+        form = literal(source.timestamp.format)
+        column = scalar(_PARSE, [STRING, STRING]).column(column, form.column(_no_names))
+    return functions().when(column.cast("bigint") >= 0, column)
 
 
 def _no_names(name: exp.Column) -> Column:
