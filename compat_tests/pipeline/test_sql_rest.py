@@ -162,7 +162,6 @@ def test_persistent_query_is_shown_and_pulled_by_its_key(api: httpx.Client, clic
 
 
 def test_ksqldb_of_pypi(api: httpx.Client, clicks: str) -> None:
-    pytest.importorskip("ksqldb")
     # In a process that ends: the package closes none of its connections.
     command = [sys.executable, "-c", KSQLDB, str(api.base_url).rstrip("/"), clicks]
     found = subprocess.run(command, stdout=subprocess.PIPE, timeout=WAIT_S, check=True)
