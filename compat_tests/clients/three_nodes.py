@@ -23,7 +23,6 @@ _QUOTAS = {
     PRODUCER: 2_000_000.0,
     CONSUMER: 2_000_000.0,
     "request_percentage": 50.0,
-    "controller_mutation_rate": 20.0,
 }
 
 
@@ -45,7 +44,10 @@ def three_nodes(kind: str, partitions: int = 4, *, is_secured: bool = False) -> 
 
 
 def throttle_all(cluster: TrialCluster) -> None:
-    """Set quotas of all clients so low that a suite is throttled in each of its kinds."""
+    """Set quotas of bytes and of request time so low that a suite is throttled.
+
+    Not of topics that are created: the suites take the refusal of one for a failure.
+    """
     entity: Parts = (("client-id", None),)
     first = next(iter(cluster.addresses.values()))
     assert alter(first, (entity, tuple(_QUOTAS.items()))) == {entity: OK}
