@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import tempfile
 from collections import defaultdict
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, cast
@@ -31,7 +32,7 @@ from compat_tests import sql_case_bytes
 from compat_tests.sql_case_schemas import SCHEMA_FORMATS, CaseSchemas
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection, Generator, Iterator
 
     from barnabas.pipeline.sql.catalog.source_values import Format, Source, SourceColumn
     from barnabas.pipeline.streams.topic_reading import TopicInput
@@ -92,15 +93,8 @@ class CaseRun:
     def analyse(self) -> None:
         """Apply the statements of the case, and describe its queries, but run none."""
         for started in self._queries():
-            with tempfile.TemporaryDirectory() as directory:
-                app = _BatchApp.attach(
-                    self.engine.session, "case", state=directory, registry=self.schemas.registry
-                )
-                try:
-                    app.records = self.topics
-                    written(app, started.query)
-                finally:
-                    app.stop()
+            with self._described(started):
+                pass
         for row in self.inserted:
             self._insert(row)
 
@@ -190,6 +184,12 @@ class CaseRun:
             driver.pipe(topic, *rest)
 
     def _results_of_batch(self, started: StartedQuery) -> list[TestRecord] | None:
+        with self._described(started) as app:
+            return app.results()
+
+    @contextmanager
+    def _described(self, started: StartedQuery) -> Generator[_BatchApp]:
+        """Yield an app that describes a query over the records there are."""
         with tempfile.TemporaryDirectory() as directory:
             app = _BatchApp.attach(
                 self.engine.session, "case", state=directory, registry=self.schemas.registry
@@ -197,7 +197,7 @@ class CaseRun:
             try:
                 app.records = self.topics
                 written(app, started.query)
-                return app.results()
+                yield app
             finally:
                 app.stop()
 

@@ -57,8 +57,7 @@ class LocalExecutor:
         from barnabas.pipeline.sql.shell import answer_values as av
         from barnabas.pipeline.sql.shell.answer_tables import listings
 
-        del statement
-        answer = self._session.answer(source)
+        answer = self._session.run(statement, source)
         if isinstance(answer, av.Message):
             return [Line(answer.text)]
         if isinstance(answer, av.CommandDone):

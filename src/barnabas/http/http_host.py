@@ -105,8 +105,7 @@ def _cross_origin(app: Application, rules: CrossOrigin) -> Application:
 
 
 def _warn_open_access(settings: HttpSettings) -> None:
-    is_local = settings.listen.host in ("127.0.0.1", "::1", "localhost")
-    if not settings.options.needs_authentication and not is_local:
+    if not settings.options.needs_authentication and not settings.listen.is_local:
         logger.warning("serving http without authentication listen=%s", settings.listen)
 
 

@@ -50,6 +50,11 @@ class ListenAddress:
             raise ConfigError(f"Invalid value {text} for --listen: ports end at {_PORT_MAX}")
         return cls(host.removeprefix("[").removesuffix("]"), int(port))
 
+    @property
+    def is_local(self) -> bool:
+        """True for an address that only this machine reaches."""
+        return self.host in ("127.0.0.1", "::1", "localhost")
+
     def __str__(self) -> str:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 

@@ -6,7 +6,7 @@ HTTP answers at once; meanwhile the topics are read, and Spark starts on the act
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import attrs
 import trio
@@ -57,8 +57,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 _package_logger = logging.getLogger("barnabas.pipeline")
 
-_LOCAL: Final = ("127.0.0.1", "::1", "localhost")
-
 
 @attrs.frozen
 class RunnerListen:
@@ -79,7 +77,7 @@ class RunnerListen:
 
         Connectors read and write files and databases with the rights of the runner.
         """
-        if self.address.host in _LOCAL or self.http.needs_authentication:
+        if self.address.is_local or self.http.needs_authentication:
             return
         raise HttpStartError(
             f"refusing to listen on {self.address} without authentication: connectors reach files "

@@ -2,17 +2,18 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
+
+import attrs
 
 from barnabas.pipeline.delivery.driver.spark_library import SparkSession
 from barnabas.pipeline.delivery.plan.job_plan import JobPlan, RunningJob
 from barnabas.pipeline.streams.app_queries import QuerySettings
 from barnabas.pipeline.streams.position_keeper import PositionKeeper
 from barnabas.pipeline.streams.repartition_topics import RepartitionTrimmer
-from barnabas.pipeline.streams.serdes import Column, Serde
 from barnabas.pipeline.streams.state_directory import StateDirectory
 from barnabas.pipeline.streams.stream_app import App
-from barnabas.pipeline.streams.topic_reading import TopicInput
+from barnabas.pipeline.streams.topic_reading import OnError, TopicInput
 
 _STOP_S: Final = 30.0
 
@@ -53,20 +54,11 @@ class HostedApp(App):
         """Return the session of the runner."""
         return self._session
 
-    def _input(
-        self,
-        name: str,
-        key: Serde | None,
-        value: Serde | None,
-        time: str | Column | None,
-        on_error: str,
-        dead_letters: str | None,
-        start: str,
-        max_records: int,
-    ) -> TopicInput:
-        if on_error == "skip" and self._dead_letters is not None:
-            on_error, dead_letters = "dead-letter", self._dead_letters
-        return super()._input(name, key, value, time, on_error, dead_letters, start, max_records)
+    def _input(self, *args: Any, **options: Any) -> TopicInput:
+        found = super()._input(*args, **options)
+        if found.on_error is not OnError.SKIP or self._dead_letters is None:
+            return found
+        return attrs.evolve(found, on_error=OnError.DEAD_LETTER, dead_letters=self._dead_letters)
 
     def started(self, generation: int) -> "HostedQueries":
         """Start all queries. Raises JobStartError."""

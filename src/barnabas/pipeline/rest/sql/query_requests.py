@@ -55,7 +55,7 @@ async def _query(call: SqlCall, request: SqlRequest, kind: str) -> None:
     is_push = isinstance(statement, st.PrintTopic) or statement.emit is not None
     with call.context.queries.reserved(is_push=is_push):
         text = f"{source.text};"
-        answer = await call.context.run(partial(session.answer, source), text)
+        answer = await call.context.run(partial(session.run, statement, source), text)
         if isinstance(answer, PrintedRecords):
             await _until_gone(call, partial(_print, call, answer))
         elif isinstance(answer, Rows):
@@ -77,7 +77,7 @@ async def _statement(
         except ValueError as error:
             raise failure(error, text) from None
         if isinstance(statement, st.SetProperty | st.DefineVariable):
-            await call.context.run(partial(session.answer, source), text)
+            await call.context.run(partial(session.run, statement, source), text)
         elif isinstance(statement, st.Select | st.PrintTopic):
             await call.caller.check(statement, session.catalog)
             found = source, statement

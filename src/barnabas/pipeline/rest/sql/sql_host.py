@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import attrs
 
@@ -30,9 +30,6 @@ if TYPE_CHECKING:
     from barnabas.pipeline.rest.job_rights import RestAccess
     from barnabas.pipeline.sql.shell.session_statements import SessionStatements
 
-DEFAULT_LISTEN: Final = "127.0.0.1:8088"
-_LOCAL: Final = ("127.0.0.1", "::1", "localhost")
-
 
 @attrs.frozen
 class SqlListen:
@@ -43,7 +40,7 @@ class SqlListen:
 
     def check(self) -> None:
         """Raise HttpStartError for an address beyond this machine without authentication."""
-        if self.address.host in _LOCAL or self.http.needs_authentication:
+        if self.address.is_local or self.http.needs_authentication:
             return
         raise HttpStartError(
             f"refusing to listen on {self.address} without authentication: statements read, write "

@@ -60,7 +60,7 @@ async def _answered(
     if isinstance(statement, st.Select | st.PrintTopic):
         raise SqlRestError(QUERY_ENDPOINT, "SELECT and PRINT are for the endpoint /query")
     await call.caller.check(statement, session.catalog)
-    answer = await call.context.run(partial(session.answer, source))
+    answer = await call.context.run(partial(session.run, statement, source))
     if isinstance(answer, Rows | PrintedRecords):
         answer.source.close()
         return None

@@ -69,7 +69,10 @@ class SessionStatements:
 
     def answer(self, source: StatementText) -> Answer:
         """Run one statement. Raises SqlError, and what Spark and Kafka raise."""
-        statement = parse_statement(source, self.variables)
+        return self.run(parse_statement(source, self.variables), source)
+
+    def run(self, statement: st.Statement, source: StatementText) -> Answer:
+        """Run a statement that is parsed; `source` is its text. Raises as `answer` does."""
         try:
             return self._answer(statement, source)
         except UnresolvedError as error:
