@@ -109,7 +109,8 @@ def test_rows_are_pushed_pulled_and_inserted(api: httpx.Client, clicks: str) -> 
         assert api.post("/close-query", json=close).status_code == 200
         assert list(lines) == []
     body = {"ksql": f"SELECT id, ms + 1 AS n FROM {clicks} WHERE ms > 0;"}
-    header, *pulled = api.post("/query", json=body).json()
+    header, *pulled, end = api.post("/query", json=body).json()
+    assert end == {"finalMessage": "Query Completed"}
     assert header["header"]["schema"] == "`ID` STRING, `N` BIGINT"
     assert [each["row"]["columns"] for each in pulled] == [["a", 2], ["b", 3]]
     limited = {"ksql": f"SELECT id FROM {clicks} EMIT CHANGES LIMIT 1;"}
@@ -126,7 +127,7 @@ def test_row_that_does_not_fit_ends_the_inserts(api: httpx.Client, clicks: str) 
     (failed,) = inserted(api, [{"target": clicks}, {"mss": 1}])
     assert failed["message"] == f"{clicks} has no column MSS; did you mean MS?"
     found = api.post("/query", json={"ksql": f"SELECT id FROM {clicks};"}).json()
-    assert [each["row"]["columns"] for each in found[1:]] == [["a"], ["b"]]
+    assert [each["row"]["columns"] for each in found[1:-1]] == [["a"], ["b"]]
 
 
 def test_command_prints_rows_of_the_server(api: httpx.Client, clicks: str) -> None:

@@ -193,6 +193,8 @@ class Rows:
     is_push: bool
     limit: int | None
     source: RowSource
+    table_key: tuple[str, ...] | None = None
+    """Of a SELECT without EMIT on a table: the columns of its key among those of the rows."""
     at_ms: int | None = None
     """Of rows of a view: a recent time at which it had all that its topic had."""
 

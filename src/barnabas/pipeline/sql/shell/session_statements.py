@@ -34,7 +34,11 @@ from barnabas.pipeline.sql.shell.printed_topics import TopicLines
 from barnabas.pipeline.sql.shell.produced_rows import produced
 from barnabas.pipeline.sql.shell.session_values import SessionState
 from barnabas.pipeline.sql.shell.shown_objects import described, running, shown
-from barnabas.pipeline.sql.shell.transient_queries import TransientRows, columns_of
+from barnabas.pipeline.sql.shell.transient_queries import (
+    TransientRows,
+    columns_of,
+    table_key_of,
+)
 from barnabas.pipeline.sql.sql_failures import SqlError, UnresolvedError
 
 if TYPE_CHECKING:
@@ -143,16 +147,13 @@ class SessionStatements:
         plan = plan_of(statement, catalog, is_persistent=False)
         lookup = lookup_of(statement, plan, catalog)
         found = None if lookup is None else self._backend.looked_up(lookup)
+        name, columns, key = str(uuid.uuid4()), columns_of(plan), table_key_of(plan)
         if found is not None:
             rows, at_ms = found
             known = KnownRows(rows if plan.limit is None else rows[: plan.limit])
-            name = str(uuid.uuid4())
-            return Rows(
-                name, columns_of(plan), is_push=False, limit=None, source=known, at_ms=at_ms
-            )
+            return Rows(name, columns, False, None, known, key, at_ms)
         rows = TransientRows(self._backend.app, plan, self._start_position())
-        is_push = plan.emit is not None
-        return Rows(str(uuid.uuid4()), columns_of(plan), is_push, plan.limit, rows)
+        return Rows(name, columns, plan.emit is not None, plan.limit, rows, key)
 
     def _explain(self, statement: st.Explain) -> QueryDetails:
         catalog, state_of = self.catalog, self._backend.state_of

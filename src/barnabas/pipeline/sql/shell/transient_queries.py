@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from barnabas.pipeline.delivery.driver import chained_states
 from barnabas.pipeline.delivery.micro_batches import stream_times
-from barnabas.pipeline.sql.catalog.source_values import SourceColumn
+from barnabas.pipeline.sql.catalog.source_values import WINDOW_BOUNDS, SourceColumn
 from barnabas.pipeline.sql.planning.query_planning import planned
 from barnabas.pipeline.sql.planning.sql_serdes import JsonColumns
 from barnabas.pipeline.streams.serdes import functions
@@ -32,6 +32,16 @@ _starting: Final = threading.Lock()
 def columns_of(plan: QueryPlan) -> tuple[SourceColumn, ...]:
     """Return the columns of a query's rows."""
     return tuple(SourceColumn(each.name, each.expression.type) for each in plan.value)
+
+
+def table_key_of(plan: QueryPlan) -> tuple[str, ...] | None:
+    """Return the columns of the key among the rows', None unless a table is pulled."""
+    if plan.emit is not None or plan.kind != "TABLE":
+        return None
+    names = {each.name for each in plan.key}
+    if plan.window is not None:
+        names |= {*WINDOW_BOUNDS}
+    return tuple(each for each in plan.columns if each in names)
 
 
 class TransientRows:
