@@ -6,6 +6,8 @@ import json
 import queue
 import tempfile
 import threading
+import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from barnabas.pipeline.delivery.driver import chained_states
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
     from barnabas.pipeline.streams.stream_app import App
 
 _POLL_S: Final = 0.1
+_POSITIONS_S: Final = 30.0
+_POSITIONS_POLL_S: Final = 0.02
 _ROWS_MAX: Final = 500
 _QUEUED_MAX: Final = 10_000
 _TRIGGER: Final = "100 milliseconds"
@@ -77,6 +81,20 @@ class TransientRows:
         except BaseException:
             self._directory.cleanup()
             raise
+        if start == "latest":
+            self._wait_for_positions(len({each.source.topic for each in plan.relations}))
+
+    def _wait_for_positions(self, topics: int) -> None:
+        """Wait until Spark has noted the first position of each topic.
+
+        A record that comes after the header of the rows is then one of them.
+        """
+        sources = Path(self._directory.name) / "sources"
+        until = time.monotonic() + _POSITIONS_S
+        while self._running.isActive and len(list(sources.glob("*/0"))) < topics:
+            if time.monotonic() > until:
+                break
+            time.sleep(_POSITIONS_POLL_S)
 
     def take(self, timeout_s: float) -> list[Sequence[Any]] | None:
         """Return the rows that are there, waiting for the first; None behind the last."""
