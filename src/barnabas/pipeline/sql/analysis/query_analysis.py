@@ -75,6 +75,8 @@ def plan_of(query: Select, catalog: Catalog, *, is_persistent: bool) -> QueryPla
             "no other: declare its topic as a stream, or SELECT from it without CREATE",
             *query.source.at,
         )
+    if is_persistent and query.limit is not None:
+        raise SqlError("LIMIT is not for a query that continues: leave it out", *query.source.at)
     if query.group_by:
         results = _grouped(query, relations)
     else:

@@ -10,6 +10,7 @@ from barnabas.pipeline.delivery.driver.cluster_state import ClusterState
 from barnabas.pipeline.delivery.plan import kafka_properties
 from barnabas.pipeline.sql import statement_values as st
 from barnabas.pipeline.sql.analysis.applied_statements import Definition
+from barnabas.pipeline.sql.analysis.pull_rules import check_pull
 from barnabas.pipeline.sql.analysis.query_analysis import plan_of
 from barnabas.pipeline.sql.catalog.source_definitions import Defaults
 from barnabas.pipeline.sql.planning.registry_inference import RegistryInference
@@ -145,6 +146,7 @@ class SessionStatements:
     def _select(self, statement: st.Select) -> Rows:
         catalog = self.catalog
         plan = plan_of(statement, catalog, is_persistent=False)
+        check_pull(statement, plan, self.properties)
         lookup = lookup_of(statement, plan, catalog)
         found = None if lookup is None else self._backend.looked_up(lookup)
         name, columns, key = str(uuid.uuid4()), columns_of(plan), table_key_of(plan)
