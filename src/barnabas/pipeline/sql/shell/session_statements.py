@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 from barnabas.pipeline.delivery.driver.cluster_state import ClusterState
@@ -78,12 +79,32 @@ class SessionStatements:
 
     def run(self, statement: st.Statement, source: StatementText) -> Answer:
         """Run a statement that is parsed; `source` is its text. Raises as `answer` does."""
-        try:
+        with _places(source):
             return self._answer(statement, source)
-        except UnresolvedError as error:
-            raise SqlError(str(error), source.line, source.column) from None
-        except SqlError as error:
-            raise _in_script(error, source) from None
+
+    def copied(self) -> SessionStatements:
+        """Return a session with the same variables and properties, to check statements."""
+        found = SessionStatements(self._backend)
+        found.variables |= self.variables
+        found.properties |= self.properties
+        return found
+
+    def checked(self, source: StatementText, catalog: Catalog) -> tuple[st.Statement, Catalog]:
+        """Return a statement, and what it would make of a catalog; only SET and DEFINE run.
+
+        Raises SqlError for a statement that is wrong.
+        """
+        statement = parse_statement(source, self.variables)
+        with _places(source):
+            if isinstance(statement, st.SetProperty | st.DefineVariable):
+                self._answer(statement, source)
+            elif isinstance(statement, st.InsertValues):
+                InsertedRow(statement, catalog)
+            elif isinstance(statement, st.Describe) and statement.subject == "SOURCE":
+                catalog.source(statement.name or "")
+            elif isinstance(statement, Definition) and not _is_control(statement):
+                catalog = self._change(statement, source).applied_to(catalog).catalog
+        return statement, catalog
 
     def _answer(self, statement: st.Statement, source: StatementText) -> Answer:
         if isinstance(statement, Definition):
@@ -109,10 +130,13 @@ class SessionStatements:
         raise UnresolvedError(f"{source.text.split()[0].upper()} does not run yet")
 
     def _define(self, statement: Definition, source: StatementText) -> CommandDone:
-        if isinstance(statement, st.QueryControl) and statement.action != "TERMINATE":
+        if isinstance(statement, st.QueryControl) and _is_control(statement):
             return controlled(statement, self._backend.control(statement))
-        change = CatalogChange(statement, source.text, self._defaults(), self._start_position())
+        change = self._change(statement, source)
         return done(statement, self._backend.change(change).started)
+
+    def _change(self, statement: Definition, source: StatementText) -> CatalogChange:
+        return CatalogChange(statement, source.text, self._defaults(), self._start_position())
 
     def insert_rows(self, target: str, rows: Sequence[Mapping[str, Any]]) -> list[str | None]:
         """Write rows, given as objects of JSON, to a source in their order, up to one that fails.
@@ -204,6 +228,22 @@ class SessionStatements:
         settings = self._backend.settings
         given = {**settings.properties, "bootstrap.servers": settings.bootstrap}
         return dict(kafka_properties.for_librdkafka(given))
+
+
+def _is_control(statement: st.Statement) -> bool:
+    """True for PAUSE and RESUME, which change no catalog."""
+    return isinstance(statement, st.QueryControl) and statement.action != "TERMINATE"
+
+
+@contextmanager
+def _places(source: StatementText) -> Generator[None]:
+    """Give errors of a statement their line and column in the script."""
+    try:
+        yield
+    except UnresolvedError as error:
+        raise SqlError(str(error), source.line, source.column) from None
+    except SqlError as error:
+        raise _in_script(error, source) from None
 
 
 def _in_script(error: SqlError, source: StatementText) -> SqlError:
