@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 import time
 from collections import Counter
@@ -26,11 +27,13 @@ if TYPE_CHECKING:
 
     from compat_tests.sql_case_files import Case
 
-_WAIT_S: Final = 20.0
+_WAIT_S: Final = 60.0
 """For an answer to become the one that is expected."""
 _REQUEST_S: Final = 60.0
 _POLL_S: Final = 0.2
 _INTERNAL: Final = ("_", "sql-rest-cases")
+_TOPIC: Final = re.compile(r"kafka_topic *= *'([^']*)'", re.IGNORECASE)
+_PARTITIONS: Final = re.compile(r"partitions *= *(\d+)", re.IGNORECASE)
 _V1: Final = {"Accept": "application/vnd.ksql.v1+json"}
 
 
@@ -79,8 +82,9 @@ class RestServers:
         counts = {each.topic: 1 for each in (*case.inputs, *case.outputs)}
         counts |= {each["name"]: each.get("partitions", 1) for each in case.topics}
         for text in case.statements:
-            for part in text.split("kafka_topic='")[1:]:
-                counts.setdefault(part.partition("'")[0], 1)
+            for match in _TOPIC.finditer(text):
+                partitions = _PARTITIONS.search(text)
+                counts[match[1]] = int(partitions[1]) if partitions else counts.get(match[1], 1)
         topics = [NewTopic(name, each, 1) for name, each in counts.items()]
         for each in self._admin.create_topics(topics).values() if topics else ():
             each.result(30)

@@ -126,7 +126,9 @@ class SessionStatements:
         if isinstance(statement, st.SetProperty):
             return self._property(statement)
         if isinstance(statement, st.PrintTopic):
-            return PrintedRecords(statement.topic, TopicLines(statement, self._librdkafka()))
+            registry = self._backend.settings.registry
+            lines = TopicLines(statement, self._librdkafka(), registry)
+            return PrintedRecords(statement.topic, lines)
         raise UnresolvedError(f"{source.text.split()[0].upper()} does not run yet")
 
     def _define(self, statement: Definition, source: StatementText) -> CommandDone:
