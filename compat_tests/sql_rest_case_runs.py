@@ -28,10 +28,8 @@ if TYPE_CHECKING:
     from compat_tests.sql_case_files import Case
 
 _WAIT_S: Final = 60.0
-"""For an answer to become the one that is expected."""
 _REQUEST_S: Final = 60.0
 _POLL_S: Final = 0.2
-_INTERNAL: Final = ("_", "sql-rest-cases")
 _TOPIC: Final = re.compile(r"kafka_topic *= *'([^']*)'", re.IGNORECASE)
 _PARTITIONS: Final = re.compile(r"partitions *= *(\d+)", re.IGNORECASE)
 _V1: Final = {"Accept": "application/vnd.ksql.v1+json"}
@@ -44,8 +42,11 @@ class RefusedError(Exception):
 class RestServers:
     """A node, a registry and a runner, on which cases run one after the other."""
 
-    def __init__(self, bootstrap: str, registry: str, url: str) -> None:
+    def __init__(self, bootstrap: str, registry: str, url: str, wait_s: float = _WAIT_S) -> None:
+        """`wait_s` is for an answer to become the one that is expected."""
         self._registry = registry
+        self._wait_s = wait_s
+        self._topics: list[str] = []
         self._bootstrap = bootstrap
         self._client = httpx.Client(base_url=url, timeout=_REQUEST_S)
         self._admin = AdminClient({"bootstrap.servers": bootstrap})
@@ -69,7 +70,9 @@ class RestServers:
         try:
             schemas = CaseSchemas.registered(self._registry, case.topics)
             self._create_topics(case)
-            _RestRun(case, schemas, self._client, self._bootstrap).run()
+            run = _RestRun(case, schemas, self._client, self._bootstrap)
+            run.wait_s = self._wait_s
+            run.run()
         except RefusedError as error:
             return None if case.refused else f"refused: {error}"
         except DifferenceError as error:
@@ -85,6 +88,7 @@ class RestServers:
             for match in _TOPIC.finditer(text):
                 partitions = _PARTITIONS.search(text)
                 counts[match[1]] = int(partitions[1]) if partitions else counts.get(match[1], 1)
+        self._topics = list(counts)
         topics = [NewTopic(name, each, 1) for name, each in counts.items()]
         for each in self._admin.create_topics(topics).values() if topics else ():
             each.result(30)
@@ -96,8 +100,8 @@ class RestServers:
         types = self._client.post("/ksql", json={"ksql": "SHOW TYPES;"}).json()[0]["types"]
         for name in types:
             self._client.post("/ksql", json={"ksql": f"DROP TYPE `{name}`;"}).raise_for_status()
-        names = list(self._admin.list_topics(timeout=30).topics)
-        left = [each for each in names if not each.startswith(_INTERNAL)]
+        known = self._admin.list_topics(timeout=30).topics
+        left = [each for each in self._topics if each in known]
         for each in self._admin.delete_topics(left).values() if left else ():
             each.result(30)
         with httpx.Client(base_url=self._registry, timeout=_REQUEST_S) as client:
@@ -112,6 +116,7 @@ class _RestRun:
     def __init__(
         self, case: RestCase, schemas: CaseSchemas, client: httpx.Client, bootstrap: str
     ) -> None:
+        self.wait_s = _WAIT_S
         self._case = case
         self._client = client
         self._bootstrap = bootstrap
@@ -223,7 +228,7 @@ class _RestRun:
 
     def _until(self, compare: Callable[[], None]) -> None:
         """Compare until there is no difference; the last one is raised."""
-        deadline = time.monotonic() + _WAIT_S
+        deadline = time.monotonic() + self.wait_s
         while True:
             try:
                 compare()

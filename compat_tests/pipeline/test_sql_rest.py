@@ -5,6 +5,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from itertools import islice
+from pathlib import Path
 
 import httpx
 import pytest
@@ -14,6 +15,9 @@ from barnabas.testing.free_ports import free_ports
 from compat_tests import spark
 from compat_tests.pipeline.connect_workers import RunnerProcess
 from compat_tests.servers import ServerProcess
+from compat_tests.sql_case_files import rest_cases_of
+from compat_tests.sql_rest_case_runs import RestServers
+from tests.registry.live_registry import live_registry
 
 pytestmark = [pytest.mark.timeout(400), pytest.mark.barnabas_only, spark.needed]
 
@@ -155,11 +159,54 @@ def test_persistent_query_is_shown_and_pulled_by_its_key(api: httpx.Client, clic
         return [each["row"]["columns"] for each in api.post("/query", json=body).json()[1:]]
 
     wait_until(lambda: pulled() == [["a", 1]], WAIT_S)
+    inserted(api, [{"target": clicks}, {"id": "a"}])
+    wait_until(lambda: pulled() == [["a", 2]], WAIT_S)
+    # The topic has two records of this key, of which a SELECT on Spark takes the newest.
+    header, *rows = api.post("/query", json={"ksql": f"SELECT id, n + 1 AS m FROM {table};"}).json()
+    assert header["header"]["schema"] == "`ID` STRING KEY, `M` BIGINT"
+    assert sorted(each["row"]["columns"] for each in rows) == [["a", 3], ["b", 2]]
     queries, described = api.post("/ksql", json={"ksql": f"SHOW QUERIES; DESCRIBE {table};"}).json()
     assert [each["sinks"] for each in queries["queries"] if each["id"] == query] == [[table]]
     assert described["sourceDescription"]["writeQueries"][0]["id"] == query
     drop = {"ksql": f"TERMINATE {query}; DROP TABLE {table};"}
     assert [each["@type"] for each in api.post("/ksql", json=drop).json()] == ["currentStatus"] * 2
+
+
+def rest_case(name: str, *statements: str, **fields: object) -> dict[str, object]:
+    return {"name": name, "statements": statements, **fields}
+
+
+def test_cases_of_ksqldb_pass_or_are_named_with_the_difference(
+    runner: SqlRunner, unique: Callable[[str], str], tmp_path: Path
+) -> None:
+    stream, topic = unique("s").replace("-", "_"), unique("t")
+    create = f"CREATE STREAM {stream} (k STRING KEY, v INT) WITH (kafka_topic='{topic}', "
+    create += "value_format='JSON');"
+    rows = [{"header": {"schema": "`V` INTEGER"}}, {"row": {"columns": [1]}}]
+    answers = {
+        "inputs": [{"topic": topic, "key": "a", "value": {"V": 1}}],
+        "responses": [
+            {"admin": {"@type": "currentStatus"}},
+            {"query": [*rows, {"finalMessage": "Limit Reached"}]},
+        ],
+    }
+    push = f"SELECT v FROM {stream} EMIT CHANGES LIMIT 1;"
+    late = {
+        "properties": {"auto.offset.reset": "latest"},
+        "inputConditions": {"waitForActivePushQuery": True},
+    }
+    tests = [
+        rest_case("pushed", create, push, **answers, **late),
+        rest_case("other", create, f"SELECT v + 1 AS v FROM {stream};", **answers),
+        rest_case("error", create, "SELECT x FROM nothing;", expectedError={"status": 400}),
+    ]
+    (tmp_path / "own.json").write_text(json.dumps({"tests": tests}))
+    with live_registry(runner.bootstrap, unique("_schemas_of_rest")) as registry:
+        url = f"http://127.0.0.1:{runner.sql_port}"
+        with RestServers(runner.bootstrap, registry, url, wait_s=0) as servers:
+            found = [servers.failure_of(each) for each in rest_cases_of(tmp_path)]
+    message = "the final message is Query Completed, and not Limit Reached"
+    assert found == [None, f"differs: {message}", None]
 
 
 def test_ksqldb_of_pypi(api: httpx.Client, clicks: str) -> None:

@@ -39,7 +39,7 @@ def check(text: str, properties: dict[str, str]) -> None:
         "SELECT * FROM p WHERE b = -2 AND a = 1 + 1",
     ],
 )
-def test_lookup_is_no_scan(text: str) -> None:
+def test_lookup_is_allowed_without_scans(text: str) -> None:
     check(text, WITHOUT_SCANS)
 
 

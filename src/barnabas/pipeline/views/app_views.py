@@ -45,7 +45,7 @@ class AppViews:
     def close_view(self, topic: str, *, unless: ViewKeys | None = None) -> None:
         """Close the view of a topic, if it is open, unless its keys have a given form.
 
-        The next one that opens it reads the topic again when that was created anew.
+        The next one that opens it reads the topic from its start if that was created again.
         """
         with self._lock:
             found = self._views.get(topic)

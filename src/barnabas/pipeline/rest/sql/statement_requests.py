@@ -69,7 +69,7 @@ def _texts(script: str) -> Iterator[StatementText]:
 
 @contextmanager
 def _statement(source: StatementText, entities: list[dict[str, Any]]) -> Generator[None]:
-    """Give an error the statement that it is of, and the answers to those before it."""
+    """Add to an error its statement, and the answers to those before it."""
     try:
         yield
     except SqlRestError as error:

@@ -37,6 +37,7 @@ from barnabas.pipeline.sql.shell.produced_rows import produced
 from barnabas.pipeline.sql.shell.session_values import SessionState
 from barnabas.pipeline.sql.shell.shown_objects import described, running, shown
 from barnabas.pipeline.sql.shell.transient_queries import (
+    TableRows,
     TransientRows,
     columns_of,
     table_key_of,
@@ -180,7 +181,8 @@ class SessionStatements:
             rows, at_ms = found
             known = KnownRows(rows if plan.limit is None else rows[: plan.limit])
             return Rows(name, columns, False, None, known, key, at_ms)
-        rows = TransientRows(self._backend.app, plan, self._start_position())
+        kind = TransientRows if key is None else TableRows
+        rows = kind(self._backend.app, plan, self._start_position())
         return Rows(name, columns, plan.emit is not None, plan.limit, rows, key)
 
     def _explain(self, statement: st.Explain) -> QueryDetails:
@@ -239,7 +241,7 @@ def _is_control(statement: st.Statement) -> bool:
 
 @contextmanager
 def _places(source: StatementText) -> Generator[None]:
-    """Give errors of a statement their line and column in the script."""
+    """Add to errors of a statement their line and column in the script."""
     try:
         yield
     except UnresolvedError as error:

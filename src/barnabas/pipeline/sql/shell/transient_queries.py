@@ -7,6 +7,7 @@ import queue
 import tempfile
 import threading
 import time
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -66,7 +67,7 @@ class TransientRows:
     def _start(self, app: App, plan: QueryPlan, start: str) -> None:
         records = planned(app, plan, start)
         text = JsonColumns(columns_of(plan), is_wrapped=True).encode(functions().col("value"))
-        frame = records.df.filter("value IS NOT NULL").select(text.cast("string").alias("row"))
+        frame = self._frame(records.df, text.cast("string").alias("row"))
         self._directory = tempfile.TemporaryDirectory(prefix="barnabas-sql-")
         directory = self._directory.name
         writer = frame.writeStream.outputMode(records.output_mode or "append")
@@ -83,6 +84,10 @@ class TransientRows:
             raise
         if start == "latest":
             self._wait_for_positions(len({each.source.topic for each in plan.relations}))
+
+    def _frame(self, records: Any, row: Any) -> Any:
+        """Return the frame of the texts of rows."""
+        return records.filter("value IS NOT NULL").select(row)
 
     def _wait_for_positions(self, topics: int) -> None:
         """Wait until Spark has noted the first position of each topic.
@@ -107,6 +112,9 @@ class TransientRows:
             return [] if self._has_more() else None
         while len(texts) < wanted and not self._found.empty():
             texts.append(self._found.get_nowait())
+        return self._taken(texts)
+
+    def _taken(self, texts: list[str]) -> list[Sequence[Any]]:
         if self._left is not None:
             self._left -= len(texts)
         return [list(json.loads(text).values()) for text in texts]
@@ -137,3 +145,36 @@ class TransientRows:
         if error is not None and not self._is_closed.is_set():
             raise error from None
         return False
+
+
+class TableRows(TransientRows):
+    """The newest row of each key of a table, once the query has read all that is there."""
+
+    def __init__(self, app: App, plan: QueryPlan, start: str) -> None:
+        """Start the query."""
+        self._newest: dict[str, str] = {}
+        super().__init__(app, plan, start)
+
+    def _frame(self, records: Any, row: Any) -> Any:
+        """Return the frame of keys, and of the texts of rows, which are null for deleted ones."""
+        f = functions()
+        key = f.to_json(f.struct(f.col("key"))).alias("key")
+        return records.select(key, f.when(f.col("value").isNotNull(), row).alias("row"))
+
+    def take(self, timeout_s: float) -> list[Sequence[Any]] | None:
+        """Return rows, once the query has ended; None behind the last. Raises its error."""
+        if self._left == 0 or self._is_closed.is_set():
+            return None
+        if self._running.isActive and not self._running.awaitTermination(timeout_s):
+            return []
+        if self._has_more() or not self._newest:
+            return None
+        wanted = _ROWS_MAX if self._left is None else min(self._left, _ROWS_MAX)
+        return self._taken([self._newest.pop(key) for key in list(islice(self._newest, wanted))])
+
+    def _put(self, rows: Any, batch: int) -> None:
+        del batch
+        for key, row in rows.collect():
+            self._newest.pop(key, None)
+            if row is not None:
+                self._newest[key] = row
