@@ -49,7 +49,7 @@ def produce(node: Node, topic: str, *values: str) -> None:
 
 
 def test_statements_of_a_request_are_answered_in_order(api: httpx.Client) -> None:
-    script = f"{STREAM.format('a1')} SHOW STREAMS; DESCRIBE a1 EXTENDED; DROP STREAM a1;"
+    script = f"{STREAM.format('a1')} SHOW STREAMS; DESCRIBE a1; DROP STREAM a1;"
     created, listed, described, dropped = entities(ksql(api, script))
     assert created["statementText"] == STREAM.format("a1")
     assert created["commandId"] == "stream/`A1`/create"

@@ -87,7 +87,7 @@ class SourceDetails:
     readers: tuple[RunningQuery, ...]
     writers: tuple[RunningQuery, ...]
     topic: ListedTopic | None = None
-    """With EXTENDED, where the topic exists."""
+    """None when the topic does not exist."""
     is_extended: bool = False
 
 
