@@ -6,9 +6,11 @@ import sys
 from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
+from confluent_kafka import Producer
 
 from barnabas.testing.eventually import wait_until
 from barnabas.testing.free_ports import free_ports
@@ -170,6 +172,27 @@ def test_persistent_query_is_shown_and_pulled_by_its_key(api: httpx.Client, clic
     assert described["sourceDescription"]["writeQueries"][0]["id"] == query
     drop = {"ksql": f"TERMINATE {query}; DROP TABLE {table};"}
     assert [each["@type"] for each in api.post("/ksql", json=drop).json()] == ["currentStatus"] * 2
+
+
+def test_deleted_row_of_a_table_is_a_tombstone(
+    api: httpx.Client, runner: SqlRunner, unique: Callable[[str], str]
+) -> None:
+    name = unique("table").replace("-", "_").upper()
+    text = f"CREATE TABLE {name} (id STRING PRIMARY KEY, v INT) WITH (kafka_topic='{name}', "
+    text += "value_format='JSON', partitions=1);"
+    assert api.post("/ksql", json={"ksql": text}).status_code == 200
+    producer: Any = Producer({"bootstrap.servers": runner.bootstrap})
+    push = {"ksql": f"SELECT v, id FROM {name} EMIT CHANGES LIMIT 2;"}
+    with api.stream("POST", "/query", json=push) as response:
+        lines = response.iter_lines()
+        next(lines)
+        for value, row in (
+            (b'{"V": 1}', {"columns": [1, "a"]}),
+            (None, {"columns": [None, "a"], "tombstone": True}),
+        ):
+            producer.produce(name, value, b"a")
+            assert producer.flush(30) == 0
+            assert json.loads(next(lines).rstrip(",")) == {"row": row}
 
 
 def rest_case(name: str, *statements: str, **fields: object) -> dict[str, object]:

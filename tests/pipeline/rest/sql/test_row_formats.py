@@ -10,7 +10,7 @@ from hypothesis import strategies as some
 from barnabas.pipeline.rest.sql.row_formats import FORMATS, JSON, V1_JSON, DelimitedRows
 from barnabas.pipeline.rest.sql.sql_errors import SERVER_ERROR, SqlRestError
 from barnabas.pipeline.sql.catalog.source_values import SourceColumn
-from barnabas.pipeline.sql.shell.answer_values import KnownRows, Rows
+from barnabas.pipeline.sql.shell.answer_values import DeletedRow, KnownRows, Rows
 from barnabas.pipeline.sql.sql_types import BIGINT, STRING
 
 COLUMNS = (SourceColumn("ID", BIGINT), SourceColumn("T", STRING))
@@ -76,3 +76,12 @@ def test_limit_is_named_at_the_end(sent: int, message: bytes) -> None:
     form = FORMATS[V1_JSON](rows)
     form.rows([[1, "a"]] * sent)
     assert message in form.end()
+
+
+def test_row_that_a_table_no_longer_has_is_a_tombstone() -> None:
+    rows = Rows("q", COLUMNS, is_push=True, limit=None, source=KnownRows([]))
+    form = FORMATS[V1_JSON](rows)
+    parts = [form.head(), form.rows([DeletedRow([1, None]), [2, None]]), form.end()]
+    _, deleted, kept, _ = json.loads(b"".join(parts))
+    assert deleted == {"row": {"columns": [1, None], "tombstone": True}}
+    assert kept == {"row": {"columns": [2, None]}}

@@ -9,6 +9,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from barnabas.pipeline.sql.shell.answer_values import DeletedRow
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
@@ -123,7 +125,7 @@ class StreamedRows:
     def rows(self, rows: Sequence[Sequence[Any]]) -> bytes:
         """Return rows."""
         self._sent += len(rows)
-        return self._array.more({"row": {"columns": row}} for row in rows)
+        return self._array.more({"row": _row(each)} for each in rows)
 
     def failed(self, error: SqlRestError) -> bytes:
         """Return an error message, and the end."""
@@ -136,6 +138,11 @@ class StreamedRows:
         limit = self._rows.limit
         message = _LIMIT if limit is not None and self._sent >= limit else _COMPLETED
         return self._array.last({"finalMessage": message})
+
+
+def _row(row: Sequence[Any]) -> dict[str, Any]:
+    found: dict[str, Any] = {"columns": row}
+    return {**found, "tombstone": True} if isinstance(row, DeletedRow) else found
 
 
 class ArrayRows:

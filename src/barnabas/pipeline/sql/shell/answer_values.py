@@ -153,6 +153,10 @@ class VariableList:
     variables: Mapping[str, str]
 
 
+class DeletedRow(list[Any]):
+    """A row that a table no longer has: the columns of its key, and None for the others."""
+
+
 class RowSource(Protocol):
     """Rows that come until a query ends; `close` may be called by another thread."""
 
