@@ -135,8 +135,8 @@ downloads: $(PYSPARK) $(JARS) $(FLINK) $(CONNECTORS) $(NODE) $(GO) $(FRANZ) $(GS
 compat: $(DEV) $(SPARK) $(JARS) $(FLINK) $(CONNECTORS) $(NODE) $(GO) $(FRANZ) $(KAFKA_PYTHON) \
   $(KERBEROS)
 	$(BIN)/python -m compat_tests.class_archives
-	$(BIN)/python -m pytest -p no:cacheprovider --size-mb $(SIZE_MB) -n $(COMPAT_WORKERS) \
-	  --dist loadfile --no-loadscope-reorder $(COMPAT_TESTS) $(ARGS) || test $$? -eq 5
+	$(BIN)/python -m pytest -p no:cacheprovider --size-mb $(SIZE_MB) --module-times \
+	  -n $(COMPAT_WORKERS) --dist loadfile --no-loadscope-reorder $(COMPAT_TESTS) $(ARGS) || test $$? -eq 5
 
 compat-stalls: $(DEV)
 	$(BIN)/python -m compat_tests.stalls $(MAKE) --no-print-directory compat

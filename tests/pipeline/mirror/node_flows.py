@@ -80,12 +80,13 @@ def with_flow(
     test: Callable[[Flow], Awaitable[None]],
     offsets: str,
     properties: Mapping[str, str] | None = None,
+    deadline_s: float = 120,
 ) -> None:
     source, target = nodes
     settings = settings_for(source.bootstrap, target.bootstrap, offsets, properties)
 
     async def main() -> None:
-        with trio.fail_after(60):
+        with trio.fail_after(deadline_s):
             async with (
                 open_client(settings.source) as source_client,
                 open_client(settings.target) as target_client,

@@ -62,9 +62,9 @@ def test_a_first_transaction_that_was_never_committed_is_copied_again(nodes) -> 
         await write(flow.source, 0, 10)
         await flow.driver.follow()
         name, where = "mirror-flow:numbers-0", (TOPIC, 0)
-        transaction = TargetTransaction(flow.target, name, "mirror-flow", where)
+        transaction = TargetTransaction(flow.target, name, "mirror-flow")
         copy = TransactionalCopy(0, 10, await transaction.begin(60_000))
-        await transaction.add_partition()
+        await transaction.add([where])
         fetched = await SourceFetches(flow.source, where, read_committed=True).fetch(0)
         produces = TargetProduces(flow.target, where, name)
         for copied in copy.take(fetched.data, fetched.aborted):

@@ -1,5 +1,6 @@
 """kill -9 of a flow that copies what arrives: no record is lost, none comes twice."""
 
+import signal
 import subprocess
 import sys
 import threading
@@ -16,15 +17,21 @@ from tests.pipeline.mirror.node_flows import TOPIC, numbers, write
 
 _KILLS = 4
 _RECORDS_BETWEEN = 200
-_DEADLINE_S = 60
+_DEADLINE_S = 180
+_POINTS = range(12)
+"""Before and after the calls of a tail's first transaction; the last one ends it."""
 
 
 @contextmanager
-def process(source: Node, target: Node, offsets: str) -> Iterator[subprocess.Popen[str]]:
+def process(
+    source: Node, target: Node, offsets: str, *options: str
+) -> Iterator[subprocess.Popen[str]]:
     """Yield a flow that has copied its first range; kill it at the end."""
     command = [sys.executable, "-m", "tests.pipeline.mirror.tail_process"]
     started = subprocess.Popen(
-        [*command, source.bootstrap, target.bootstrap, offsets], stdout=subprocess.PIPE, text=True
+        [*command, source.bootstrap, target.bootstrap, offsets, *options],
+        stdout=subprocess.PIPE,
+        text=True,
     )
     try:
         assert started.stdout is not None
@@ -69,12 +76,13 @@ async def until(target: Node, count: int) -> list[int]:
             return [number for _, number in found]
 
 
+async def prepare(bootstrap: str) -> None:
+    async with open_client({"bootstrap.servers": bootstrap}) as client:
+        await create_topic(client, TOPIC)
+
+
 @pytest.mark.parametrize("offsets", ["identical", "assigned"])
 def test_killed_tails_lose_and_repeat_no_record(offsets: str) -> None:
-    async def prepare(bootstrap: str) -> None:
-        async with open_client({"bootstrap.servers": bootstrap}) as client:
-            await create_topic(client, TOPIC)
-
     with Node() as source, Node() as target:
         trio.run(prepare, source.bootstrap)
         with Load(source.bootstrap) as load:
@@ -82,5 +90,17 @@ def test_killed_tails_lose_and_repeat_no_record(offsets: str) -> None:
                 with process(source, target, offsets):
                     trio.run(until, target, load.written + _RECORDS_BETWEEN)
         with process(source, target, offsets):
+            found = trio.run(until, target, load.written)
+        assert found == list(range(load.written))
+
+
+def test_tails_killed_at_each_point_of_a_transaction_lose_and_repeat_no_record() -> None:
+    with Node() as source, Node() as target:
+        trio.run(prepare, source.bootstrap)
+        with Load(source.bootstrap) as load:
+            for point in _POINTS:
+                with process(source, target, "assigned", str(point)) as killed:
+                    assert killed.wait(_DEADLINE_S) == -signal.SIGKILL, f"point {point}"
+        with process(source, target, "assigned"):
             found = trio.run(until, target, load.written)
         assert found == list(range(load.written))

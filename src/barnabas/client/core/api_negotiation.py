@@ -18,12 +18,15 @@ class ApiTable:
     """The versions that one broker serves, by api key."""
 
     ranges: Mapping[int, tuple[int, int]]
+    features: Mapping[str, int] = attrs.field(factory=dict[str, int])
+    """The finalized levels of the cluster's features, from brokers since 2.7."""
 
     @classmethod
     def from_response(cls, response: ApiVersionsResponse) -> "ApiTable":
         """Return the table of a successful ApiVersions response."""
         return cls(
-            {item.api_key: (item.min_version, item.max_version) for item in response.api_keys}
+            {item.api_key: (item.min_version, item.max_version) for item in response.api_keys},
+            {item.name: item.max_version_level for item in response.finalized_features},
         )
 
     def choose(self, api_key: int, max_version: int | None = None) -> int:

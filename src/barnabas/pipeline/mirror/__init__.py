@@ -28,7 +28,9 @@ topic (`barnabas.mirror.source`).
     mirror_tasks        what Spark calls
     range_copies        the copy of one range, repeated after failures
     tail_copies         what arrives once the flow has caught up: the driver copies it by itself
-    tail_fetches        its fetches, of all partitions of a leader
+    tail_state          a partition in it
+    tail_transactions   its transactions, where offsets differ: one for all partitions of a response
+    tail_fetches, tail_produces    its requests, of all partitions of a leader
     source_fetches, target_produces, target_transaction    its requests
     batch_copy          from Fetch responses to batches to produce (sans-I/O)
     flow_values         plain values that travel to tasks and back

@@ -175,6 +175,12 @@ class TransactionalCopy(RangeCopy):
         self._identity = identity
         self._sequence = 0
 
+    def write_as(self, identity: ProducerIdentity) -> None:
+        """Use another identity from the next batch on; its sequences begin at 0."""
+        if identity != self._identity:
+            self._identity = identity
+            self._sequence = 0
+
     def _copied(
         self, data: bytes, pos: int, header: BatchHeader, *, is_hidden: bool
     ) -> CopiedData | None:

@@ -28,7 +28,7 @@ class FlowPlan:
     group_id: str
     """The group at the target whose offsets are the flow's positions in the source."""
     transactional_id: str
-    """The prefix of transactional ids; a copy appends its topic and partition."""
+    """The prefix of transactional ids; a task appends topic and partition, the driver `tail`."""
     is_identical: bool
     """True when batches keep their offsets, so that the target's log ends are the positions."""
     topic_ids: Mapping[str, str] = attrs.field(factory=dict[str, str])
@@ -49,6 +49,11 @@ class FlowPlan:
     def transactional_id_of(self, where: Partition) -> str:
         """Return the transactional id of the copies of a partition of the source."""
         return f"{self.transactional_id}:{where[0]}-{where[1]}"
+
+    @property
+    def tail_transactional_id(self) -> str:
+        """Return the transactional id of the copies of the driver; none of a partition ends so."""
+        return f"{self.transactional_id}:tail"
 
     def at_target(self, where: Partition) -> Partition:
         """Return a partition of the source as the target has it."""

@@ -131,6 +131,7 @@ class MirrorJob(LoopedJob):
         self._is_in_turn = False
         self._has_caught_up = False
         self._ended_tails: set[Partition] = set()
+        self._tails: TailCopier | None = None
 
     def follow(self) -> None:
         """Make topics follow, and take up new partitions. Raises JobStartError."""
@@ -248,7 +249,7 @@ class MirrorJob(LoopedJob):
             for each in tail_starts(driver.positions, driver.epochs)
             if each.where not in self._ended_tails
         ]
-        copier = TailCopier(self._task_plan(), *self._clients.clients)
+        copier = self._tail_copier()
         planned_s = time.monotonic()
         ended = self._clients.call(copier.copy, starts, _TAIL_S)
         for where, reason in ended.items():
@@ -256,8 +257,16 @@ class MirrorJob(LoopedJob):
         self._ended_tails |= ended.keys()
         self._take_in([each for each in starts if each.batches], began_s, planned_s)
 
+    def _tail_copier(self) -> TailCopier:
+        """Return the copier of the last call, unless the plan has changed."""
+        plan = self._task_plan()
+        if self._tails is None or self._tails.plan != plan:
+            self._tails = TailCopier(plan, *self._clients.clients)
+        return self._tails
+
     def _copy(self, ranges: list[FlowRange], began_s: float) -> None:
         """Run a Spark job that copies ranges, and take its figures in."""
+        self._tails = None
         tasks = divided(ranges, self._tasks_max)
         run = functools.partial(mirror_tasks.copy_ranges, self._task_plan(), tasks)
         until = {each.where: each.until for each in ranges}

@@ -113,13 +113,18 @@ class RangeCopier:
             return False
 
     async def _copy_transaction(self, wanted: FlowRange) -> CopyFigures:
-        """Copy in one transaction, with the position after the batches."""
+        """Copy in one transaction, with the position after the batches.
+
+        The copy fences other copies of the range, and the tail of the flow.
+        """
         plan = self._plan
         name = plan.transactional_id_of(wanted.where)
         there = plan.at_target(wanted.where)
-        transaction = TargetTransaction(self._target, name, plan.group_id, there)
+        transaction = TargetTransaction(self._target, name, plan.group_id)
         identity = await transaction.begin(plan.transaction_timeout_ms)
-        committed = await transaction.position()
+        tail = TargetTransaction(self._target, plan.tail_transactional_id, plan.group_id)
+        await tail.begin(plan.transaction_timeout_ms)
+        committed = (await transaction.positions([there]))[there]
         start, epoch = wanted.start, wanted.leader_epoch
         if committed.offset >= start:
             start, epoch = committed.offset, committed.leader_epoch
@@ -134,14 +139,14 @@ class RangeCopier:
 
         async def send(batch: CopiedData) -> None:
             if not figures.batches:
-                await transaction.add_partition()
+                await transaction.add([there])
             await produces.send(batch)
 
         try:
             await self._run(wanted, copy, send, figures)
             await produces.flush()
             position = GroupEntry(copy.position, self._metadata(wanted), copy.leader_epoch)
-            await transaction.commit(position)
+            await transaction.commit({there: position})
         except BaseException:
             await transaction.abandon()
             raise

@@ -10,9 +10,7 @@ the flow. The next range of offsets, a task's, handles it with the means of `ran
 depends on what was left behind here.
 """
 
-import abc
 import math
-import time
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Final
@@ -21,15 +19,13 @@ import trio
 
 from barnabas.client import ClientError, KafkaClient
 from barnabas.client.core.metadata_cache import PartitionLeader
-from barnabas.pipeline.delivery.driver.group_offsets import GroupEntry
-from barnabas.pipeline.mirror.batch_copy import CopiedData, IdenticalCopy, TransactionalCopy
+from barnabas.pipeline.mirror.batch_copy import IdenticalCopy
 from barnabas.pipeline.mirror.flow_values import NO_EPOCH, CopyFigures, FlowPlan, Partition
-from barnabas.pipeline.mirror.mirrormaker.offset_translation import CopiedRun, points_of
-from barnabas.pipeline.mirror.range_copies import count_batch, noting, position_metadata
 from barnabas.pipeline.mirror.source_fetches import FetchedData
-from barnabas.pipeline.mirror.tail_fetches import TailFetches, TailPosition, tail_connection
+from barnabas.pipeline.mirror.tail_fetches import TailFetches, tail_connection
+from barnabas.pipeline.mirror.tail_state import TailCopies, TailState
+from barnabas.pipeline.mirror.tail_transactions import TransactionalTails
 from barnabas.pipeline.mirror.target_produces import TargetProduces
-from barnabas.pipeline.mirror.target_transaction import TargetTransaction
 from barnabas.protocol.batches.batch_header import CorruptBatch
 from barnabas.protocol.errors import KafkaError
 
@@ -42,38 +38,7 @@ class TailEndsError(Exception):
     """A partition whose copy a task has to continue; the text is for the log."""
 
 
-class TailCopy(abc.ABC):
-    """The copy of one partition; `figures` say where it is."""
-
-    def __init__(self, figures: CopyFigures) -> None:
-        self.figures = figures
-        self._counted_s = 0.0
-
-    @property
-    def position(self) -> TailPosition:
-        """Return where to fetch next."""
-        figures = self.figures
-        return TailPosition(figures.where, figures.position, figures.leader_epoch)
-
-    @abc.abstractmethod
-    async def copy(self, fetched: FetchedData) -> None:
-        """Copy the batches of a response, and note them.
-
-        Raises TailEndsError, KafkaError, ClientError, CorruptBatch.
-        """
-
-    def end(self) -> None:
-        """Complete the figures: the age of the newest record is its age when it was copied."""
-        if self.figures.newest_ms is not None:
-            self.figures.newest_ms += int((time.monotonic() - self._counted_s) * 1000)
-
-    def _count(self, batches: Iterable[CopiedData]) -> None:
-        for batch in batches:
-            count_batch(self.figures, batch)
-            self._counted_s = time.monotonic()
-
-
-class IdenticalTail(TailCopy):
+class IdenticalTail(TailState):
     """A partition whose batches keep their offsets."""
 
     def __init__(self, target: KafkaClient, figures: CopyFigures) -> None:
@@ -82,7 +47,10 @@ class IdenticalTail(TailCopy):
         self._produces = TargetProduces(target, figures.where, None)
 
     async def copy(self, fetched: FetchedData) -> None:
-        """Copy; a new leader epoch must be committed first, which a task does."""
+        """Copy; a new leader epoch must be committed first, which a task does.
+
+        Raises TailEndsError, KafkaError, ClientError, CorruptBatch.
+        """
         batches = self._copy.take(fetched.data, fetched.aborted)
         for batch in batches:
             if batch.leader_epoch != self.figures.leader_epoch:
@@ -90,62 +58,45 @@ class IdenticalTail(TailCopy):
         for batch in batches:
             await self._produces.send(batch)
         await self._produces.flush()
-        self._count(batches)
-        self.figures.position = self._copy.position
+        self.count(batches)
+        self.move(self._copy.position, self.figures.leader_epoch)
 
 
-class TransactionalTail(TailCopy):
-    """A partition whose offsets differ at the target: one transaction for each response."""
+class IdenticalTails(TailCopies):
+    """Copies without transactions: the end of the target's log is the position."""
 
-    def __init__(self, plan: FlowPlan, target: KafkaClient, figures: CopyFigures) -> None:
-        super().__init__(figures)
-        self._plan = plan
+    def __init__(self, target: KafkaClient) -> None:
         self._target = target
-        self._name = plan.transactional_id_of(figures.where)
-        self._there = plan.at_target(figures.where)
-        self._transaction = TargetTransaction(target, self._name, plan.group_id, self._there)
-        self._copy: TransactionalCopy | None = None
-        self._runs: list[CopiedRun] = []
+        self._tails: dict[Partition, IdenticalTail] = {}
 
-    async def copy(self, fetched: FetchedData) -> None:
-        """Copy, and commit the position after the batches with them."""
-        copy = self._copy or await self._begin()
-        batches = copy.take(fetched.data, fetched.aborted)
-        if batches:
+    def begin(self, figures: CopyFigures) -> TailState:
+        """Return the state of a partition."""
+        tail = self._tails.get(figures.where)
+        if tail is None:
+            tail = self._tails[figures.where] = IdenticalTail(self._target, figures)
+        else:
+            tail.continue_in(figures)
+        return tail
+
+    def leave(self, where: Partition) -> None:
+        """Forget the state of a partition."""
+        self._tails.pop(where, None)
+
+    async def copy(self, found: Mapping[Partition, FetchedData]) -> dict[Partition, str]:
+        """Copy each partition by itself."""
+        ended: dict[Partition, str] = {}
+
+        async def copy_one(where: Partition, fetched: FetchedData) -> None:
             try:
-                metadata = position_metadata(self._plan, self.figures.topic)
-                entry = GroupEntry(copy.position, metadata, copy.leader_epoch)
-                await self._send(batches)
-                await self._transaction.commit(entry)
-            except BaseException:
-                await self._transaction.abandon()
-                raise
-            self.figures.transactions += 1
-        self._count(batches)
-        self.figures.position, self.figures.leader_epoch = copy.position, copy.leader_epoch
+                await self._tails[where].copy(fetched)
+            except (TailEndsError, KafkaError, ClientError, CorruptBatch) as error:
+                ended[where] = str(error)
+                self.leave(where)
 
-    async def _begin(self) -> TransactionalCopy:
-        """Fence other processes of the flow. Raises TailEndsError when one has copied more."""
-        figures = self.figures
-        identity = await self._transaction.begin(self._plan.transaction_timeout_ms)
-        committed = await self._transaction.position()
-        if committed.offset > figures.position:
-            raise TailEndsError(f"the target has position {committed.offset}")
-        self._copy = TransactionalCopy(figures.position, _UNTIL, identity, figures.leader_epoch)
-        return self._copy
-
-    async def _send(self, batches: Iterable[CopiedData]) -> None:
-        await self._transaction.add_partition()
-        note = noting(self._runs) if self._plan.sync_step else None
-        produces = TargetProduces(self._target, self._there, self._name, note)
-        for batch in batches:
-            await produces.send(batch)
-        await produces.flush()
-
-    def end(self) -> None:
-        """Complete the figures, with the offset syncs."""
-        super().end()
-        self.figures.syncs = points_of(self._runs, self._plan.sync_step) if self._runs else ()
+        async with trio.open_nursery() as nursery:
+            for where, fetched in found.items():
+                nursery.start_soon(copy_one, where, fetched)
+        return ended
 
 
 def tail_starts(
@@ -159,19 +110,22 @@ def tail_starts(
 
 
 class TailCopier:
-    """Copies partitions with the clients of the driver."""
+    """Copies partitions with the clients of the driver; it serves until a task copies any."""
 
     def __init__(self, plan: FlowPlan, source: KafkaClient, target: KafkaClient) -> None:
-        self._plan = plan
+        self.plan = plan
         self._source = source
-        self._target = target
+        self._copies = (
+            IdenticalTails(target) if plan.is_identical else TransactionalTails(plan, target)
+        )
 
     async def copy(self, starts: Iterable[CopyFigures], for_s: float) -> dict[Partition, str]:
         """Copy for a time what arrives, from the positions of figures on, and note it in them.
 
-        Return the partitions that a task has to continue, with the reasons.
+        A partition that an earlier call has copied continues where that was. Return the partitions
+        that a task has to continue, with the reasons.
         """
-        tails = {figures.where: self._tail(figures) for figures in starts}
+        tails = {figures.where: self._copies.begin(figures) for figures in starts}
         ended: dict[Partition, str] = {}
         by_leader: defaultdict[int, dict[Partition, PartitionLeader]] = defaultdict(dict)
         for where in tails:
@@ -186,20 +140,17 @@ class TailCopier:
             for node_id, leaders in by_leader.items():
                 mine = {where: tails[where] for where in leaders}
                 nursery.start_soon(self._follow, node_id, leaders, mine, ended, stop_at)
-        for tail in tails.values():
-            tail.end()
+        for where, tail in tails.items():
+            tail.complete()
+            if where in ended:
+                self._copies.leave(where)
         return ended
-
-    def _tail(self, figures: CopyFigures) -> TailCopy:
-        if self._plan.is_identical:
-            return IdenticalTail(self._target, figures)
-        return TransactionalTail(self._plan, self._target, figures)
 
     async def _follow(
         self,
         node_id: int,
         leaders: dict[Partition, PartitionLeader],
-        tails: dict[Partition, TailCopy],
+        tails: dict[Partition, TailState],
         ended: dict[Partition, str],
         stop_at: float,
     ) -> None:
@@ -207,33 +158,34 @@ class TailCopier:
         try:
             connection = await tail_connection(self._source, node_id)
             fetches = TailFetches(
-                self._source, connection, leaders, read_committed=not self._plan.is_identical
+                self._source, connection, leaders, read_committed=not self.plan.is_identical
             )
             while tails and (left_s := stop_at - trio.current_time()) > 0:
                 wanted = [tail.position for tail in tails.values()]
                 found = await fetches.fetch(wanted, min(_WAIT_MS, math.ceil(left_s * 1000)))
                 if not found:  # a broker that throttles answers without the partitions
                     await trio.sleep(_UNANSWERED_S)
-                async with trio.open_nursery() as nursery:
-                    for where, result in found.items():
-                        if where in tails:
-                            nursery.start_soon(_copy_one, tails, where, result, ended)
+                for where, reason in (await self._copy_found(found, tails)).items():
+                    ended[where] = reason
+                    del tails[where]
         except (KafkaError, ClientError) as error:
             ended |= dict.fromkeys(tails, str(error))
 
-
-async def _copy_one(
-    tails: dict[Partition, TailCopy],
-    where: Partition,
-    result: FetchedData | KafkaError,
-    ended: dict[Partition, str],
-) -> None:
-    """Copy what was fetched of a partition, or move it to `ended`."""
-    try:
-        if isinstance(result, KafkaError):
-            raise result
-        if result.data:
-            await tails[where].copy(result)
-    except (TailEndsError, KafkaError, ClientError, CorruptBatch) as error:
-        ended[where] = str(error)
-        del tails[where]
+    async def _copy_found(
+        self,
+        found: Mapping[Partition, FetchedData | KafkaError],
+        tails: Mapping[Partition, TailState],
+    ) -> dict[Partition, str]:
+        """Copy what was fetched; return the partitions that end."""
+        ended: dict[Partition, str] = {}
+        fetched: dict[Partition, FetchedData] = {}
+        for where, result in found.items():
+            if where not in tails:
+                continue
+            if isinstance(result, KafkaError):
+                ended[where] = str(result)
+            elif result.data:
+                fetched[where] = result
+        if fetched:
+            ended |= await self._copies.copy(fetched)
+        return ended

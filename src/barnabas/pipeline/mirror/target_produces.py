@@ -24,6 +24,19 @@ _IN_FLIGHT: Final = 5
 """A leader recognizes the last five batches of a producer."""
 
 
+def check_produced(
+    client: KafkaClient, answer: ProduceResponse.PartitionProduceResponse, where: Partition
+) -> None:
+    """Raise the error of a partition, with the broker's text when there is one."""
+    try:
+        client.check_partition(answer.error_code, *where)
+    except KafkaError as error:
+        if not answer.error_message:
+            raise
+        text = f"{where[0]}-{where[1]}: {answer.error_message}"
+        raise KafkaError(error.code, text) from None
+
+
 class TargetProduces:
     """Sends batches to the leader of one partition, as it was at the first batch.
 
@@ -77,21 +90,11 @@ class TargetProduces:
             raise
         for topic in response.responses:
             for answer in topic.partition_responses:
-                if answer.error_message and answer.error_code:
-                    self._check(answer.error_code, answer.error_message)
-                self._client.check_partition(answer.error_code, self._topic, self._partition)
+                check_produced(self._client, answer, (self._topic, self._partition))
                 if self._note is not None:
                     self._note(batch, answer.base_offset)
                 return
         raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "a Produce response without the partition")
-
-    def _check(self, number: int, text: str) -> None:
-        """Raise the error of a partition with the broker's text."""
-        try:
-            self._client.check_partition(number, self._topic, self._partition)
-        except KafkaError as error:
-            where = f"{self._topic}-{self._partition}"
-            raise KafkaError(error.code, f"{where}: {text}") from None
 
     async def _connected(self) -> BrokerConnection:
         """Return the connection of all batches: a second one could overtake the first."""
