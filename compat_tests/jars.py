@@ -21,6 +21,8 @@ from barnabas.testing.free_ports import free_ports
 ROOT = Path(__file__).parent.parent
 # Short-lived tools start faster without the optimizing compiler.
 TOOL_OPTIONS = ["-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto"]
+SHORT_LIVED = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
+"""Options of a server that ends before the second compiler and another collector pay off."""
 LOG_OPTIONS = ["-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"]
 # A JVM that cannot use an archive says so on the standard output, where tools print their results.
 _QUIET = ["-Xlog:disable", "-Xlog:all=error:stderr"]

@@ -185,8 +185,7 @@ class KafkaProcess(ServerProcess):
         super().start()
 
     def command(self) -> list[str]:
-        options = ["-Xmx512m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
-        options += [*jars.archive_options(), *jars.LOG_OPTIONS]
+        options = ["-Xmx512m", *jars.SHORT_LIVED, *jars.archive_options(), *jars.LOG_OPTIONS]
         path = ["-cp", jars.classpath()]
         return ["java", *options, *path, "kafka.Kafka", str(self.properties_file)]
 

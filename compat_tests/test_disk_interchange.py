@@ -76,6 +76,21 @@ def create_topics(bootstrap: str) -> None:
         future.result(30)
 
 
+def commit(consumer: Consumer, marks: list[TopicPartition]) -> None:
+    """Commit offsets. The client does not repeat it while the coordinator reads its partition."""
+    deadline = time.monotonic() + 120
+    while True:
+        try:
+            consumer.commit(offsets=marks, asynchronous=False)
+        except KafkaException as error:
+            is_loading = error.args[0].code() == KafkaError.COORDINATOR_LOAD_IN_PROGRESS
+            if not is_loading or time.monotonic() > deadline:
+                raise
+            time.sleep(0.1)
+        else:
+            return
+
+
 def write(bootstrap: str, turn: int, *, cut: bool = True) -> None:
     """Write records in every codec, a log with deleted records, and committed offsets."""
     for codec in CODECS:
@@ -102,7 +117,7 @@ def write(bootstrap: str, turn: int, *, cut: bool = True) -> None:
             TopicPartition(topic, 0, 10 * turn + len(topic), metadata=f"{group} {turn}")
             for topic in TOPICS
         ]
-        consumer.commit(offsets=marks, asynchronous=False)
+        commit(consumer, marks)
         consumer.close()
 
 

@@ -176,7 +176,9 @@ class ProxiedCluster(BarnabasCluster):
 
 
 class KafkaNode:
-    """One Apache Kafka process of a cluster."""
+    """One Apache Kafka process of a cluster, with the compiler of its start script."""
+
+    compiler: Sequence[str] = ("-server", "-XX:+UseG1GC")
 
     def __init__(self, properties: Mapping[str, str], directory: Path, port: int) -> None:
         self.properties = dict(properties)
@@ -196,7 +198,7 @@ class KafkaNode:
         return self._process is not None and self._process.poll() is None
 
     def launch(self) -> None:
-        options = ["-Xmx512m", "-Xms512m", "-server", "-XX:+UseG1GC"]
+        options = ["-Xmx512m", "-Xms512m", *self.compiler]
         options += [*jars.archive_options(), *jars.LOG_OPTIONS]
         command = ["java", *options, "-cp", jars.classpath(), "kafka.Kafka", str(self.file)]
         with self.log_file.open("ab") as log:

@@ -103,7 +103,8 @@ class MixedCluster:
         for node in nodes:
             command = [sys.executable, "-m", "barnabas", "serve", "--config", str(self._file(node))]
             if node in self.kafkas:
-                options = ["-Xmx400m", *jars.archive_options(), *jars.LOG_OPTIONS]
+                options = ["-Xmx400m", *jars.SHORT_LIVED]
+                options += [*jars.archive_options(), *jars.LOG_OPTIONS]
                 kafka = ["java", *options, "-cp", jars.classpath()]
                 command = [*kafka, "kafka.Kafka", str(self._file(node))]
             with (self.data / f"{node}.log").open("ab") as log:

@@ -153,6 +153,9 @@ def produce(mixed: Mixed, prefix: str, count: int = 2000) -> list[bytes]:
 
 def test_broker_of_barnabas_replicates_in_a_cluster_of_apache_kafka(tmp_path: Path) -> None:
     kafka = KafkaCluster(CONFIG, nodes=1)
+    kafka_node = kafka.nodes[FIRST]
+    assert isinstance(kafka_node, KafkaNode)
+    kafka_node.compiler = jars.SHORT_LIVED
     try:
         kafka.start()
         with new_broker(kafka, tmp_path / "node-2") as barnabas:
@@ -180,6 +183,7 @@ def test_broker_of_apache_kafka_replicates_in_a_cluster_of_barnabas(tmp_path: Pa
         broker = KafkaNode(
             broker_properties(cluster, tmp_path / "kafka", port), tmp_path / "kafka", port
         )
+        broker.compiler = jars.SHORT_LIVED
         cluster_id = property_of(node.data / "meta.properties", "cluster.id")
         identity = ("-t", cluster_id, "-c", str(broker.file), "--no-initial-controllers")
         jars.java("kafka.tools.StorageTool", "format", *identity)

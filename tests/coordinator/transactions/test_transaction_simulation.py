@@ -27,6 +27,7 @@ SEEDS = int(os.environ.get("BARNABAS_SEEDS", "300"))
 SEEDS_TO_CATCH = 400
 
 
+@pytest.mark.timeout(600)  # seconds of CPU, which take minutes on a busy machine
 def test_transaction_simulation_with_faults_keeps_the_invariants() -> None:
     for seed in range(SEEDS):
         try:

@@ -14,6 +14,7 @@ from tests.coordinator.groups.classic.classic_simulation import Simulation
 SEEDS = int(os.environ.get("BARNABAS_SEEDS", "200"))
 
 
+@pytest.mark.timeout(600)  # seconds of CPU, which take minutes on a busy machine
 def test_classic_simulation_with_faults_keeps_the_invariants() -> None:
     for seed in range(SEEDS):
         try:

@@ -20,6 +20,7 @@ from tests.coordinator.groups.consumer.consumer_simulation import World
 SEEDS = int(os.environ.get("BARNABAS_SEEDS", "200"))
 
 
+@pytest.mark.timeout(600)  # seconds of CPU, which take minutes on a busy machine
 def test_consumer_simulation_with_faults_keeps_the_invariants() -> None:
     kinds: set[frozenset[str]] = set()
     for seed in range(SEEDS):
