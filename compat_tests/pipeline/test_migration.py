@@ -104,7 +104,7 @@ class Workload:
             self.counts.update(words)
             producer.produce("lines", " ".join(words), partition=number % PARTITIONS)
             producer.produce("orders", f"order-{number}", f"user-{number % 3}")
-        assert producer.flush(60) == 0
+        assert producer.flush(120) == 0
         self.numbers += count
         self.orders += count
 
@@ -148,11 +148,11 @@ def create_topics(server: ServerProcess) -> None:
     admin = AdminClient({"bootstrap.servers": server.bootstrap})
     new = [NewTopic(name, PARTITIONS, 1) for name in (NUMBERS, *TOPICS)]
     for future in admin.create_topics(new).values():
-        future.result(30)
+        future.result(120)
     producer = Producer({"bootstrap.servers": server.bootstrap})
     for number in range(3):
         producer.produce("users", f"USER-{number}", f"user-{number}")
-    assert producer.flush(30) == 0
+    assert producer.flush(120) == 0
 
 
 def consume(server: ServerProcess, first: int, end: int, reset: str = "error") -> None:
@@ -168,7 +168,7 @@ def consume(server: ServerProcess, first: int, end: int, reset: str = "error") -
     consumer.subscribe([NUMBERS])
     found: list[int] = []
     while len(found) < end - first:
-        message = consumer.poll(60)
+        message = consumer.poll(120)
         assert message is not None, f"{len(found)} of {end - first} numbers"
         assert message.error() is None, message.error()
         found.append(int(message.value() or b""))
@@ -275,13 +275,13 @@ def test_everything_moves_to_barnabas_and_back(
         work.write(kafka, 200)
         consume(barnabas, 300, 500)
         query.process(barnabas, 500)
-        wait_until(lambda: work.is_done(kafka), state, 60)
+        wait_until(lambda: work.is_done(kafka), state, 120)
         work.write(kafka, 100)
     # The producers and the application have stopped.
     assert "has caught up" in step()
     with work.streams(barnabas, state):
         work.write(barnabas, 200)
-        wait_until(lambda: work.is_done(barnabas), state, 60)
+        wait_until(lambda: work.is_done(barnabas), state, 120)
         consume(barnabas, 500, 800)
     work.check(barnabas)
     query.process(barnabas, 800)
@@ -291,7 +291,7 @@ def test_everything_moves_to_barnabas_and_back(
     runner.wait_states("leave-reverse", "RUNNING", ["RUNNING"])
     with work.streams(barnabas, state):
         work.write(barnabas, 100)
-        wait_until(lambda: work.is_done(barnabas), state, 60)
+        wait_until(lambda: work.is_done(barnabas), state, 120)
     consume(barnabas, 800, 900)
     query.process(barnabas, 900)
     describe = next(page)
@@ -304,7 +304,7 @@ def test_everything_moves_to_barnabas_and_back(
     query.begin("back", json.dumps({NUMBERS: ends_of(kafka)}))
     with work.streams(kafka, state):
         work.write(kafka, 100)
-        wait_until(lambda: work.is_done(kafka), state, 60)
+        wait_until(lambda: work.is_done(kafka), state, 120)
     work.check(kafka)
     consume(kafka, 900, 1000)
     query.process(kafka, 1000)

@@ -141,7 +141,8 @@ def test_connectors_of_mirror_maker_need_no_other_rights(nodes: Nodes, tmp_path:
     def is_synced() -> bool:
         wanted = ConsumerGroupTopicPartitions(case.group, [TopicPartition(remote, 0)])
         found = admin.list_consumer_group_offsets([wanted])[case.group].result(60)
-        return any(each.offset == RECORDS for each in found.topic_partitions or ())
+        # MirrorMaker 2 translates an offset exactly only where it has read a sync close to it.
+        return any(0 < each.offset <= RECORDS for each in found.topic_partitions or ())
 
     try:
         worker.start()
