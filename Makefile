@@ -35,6 +35,7 @@
 #                 operation, and simulated coordinators (SEEDS=10000)
 #   make connect-oracle   100,000 records through our transformations and Java's
 #   make sql-cases   ksqlDB's query translation tests, parsed or run (ARGS="--cases DIR --run")
+#   make sql-rest-cases   ksqlDB's REST tests, sent to a runner (ARGS="--cases DIR --sample 100")
 #   make sql-function-cases  expressions of these tests, evaluated on Spark (ARGS="--cases DIR")
 #   make streams-parity   topologies of Kafka Streams beside ours (EXAMPLES=2000 SEED=n)
 #   make soak-jdbc   kills of a JDBC sink (ARGS="--cycles 20 --database mariadb")
@@ -99,7 +100,7 @@ unexport PYTHONDONTWRITEBYTECODE
   compat-suites compat-franz compat-franz-secured compat-sarama bench \
   bench-pipeline bench-security bench-state bench-scale docs fuzz soak sim \
   sim-mistakes sim-coverage security-mistakes \
-  registry-soak bench-registry connect-oracle sql-cases sql-function-cases streams-parity ladder ladder-short ladder-secured ladder-partitions bench-nodes \
+  registry-soak bench-registry connect-oracle sql-cases sql-rest-cases sql-function-cases streams-parity ladder ladder-short ladder-secured ladder-partitions bench-nodes \
   ladder-mistakes soak-cluster soak-jdbc soak-lake soak-mirror compat-mirror-maker compat-delta compat-iceberg compat-growth \
   soak-pipelines clean
 
@@ -134,8 +135,8 @@ downloads: $(PYSPARK) $(JARS) $(FLINK) $(CONNECTORS) $(NODE) $(GO) $(FRANZ) $(GS
 compat: $(DEV) $(SPARK) $(JARS) $(FLINK) $(CONNECTORS) $(NODE) $(GO) $(FRANZ) $(KAFKA_PYTHON) \
   $(KERBEROS)
 	$(BIN)/python -m compat_tests.class_archives
-	$(BIN)/python -m pytest -p no:cacheprovider --size-mb $(SIZE_MB) -n $(COMPAT_WORKERS) \
-	  --dist loadfile --no-loadscope-reorder $(COMPAT_TESTS) $(ARGS) || test $$? -eq 5
+	$(BIN)/python -m pytest -p no:cacheprovider --size-mb $(SIZE_MB) --module-times \
+	  -n $(COMPAT_WORKERS) --dist loadfile --no-loadscope-reorder $(COMPAT_TESTS) $(ARGS) || test $$? -eq 5
 
 compat-stalls: $(DEV)
 	$(BIN)/python -m compat_tests.stalls $(MAKE) --no-print-directory compat
@@ -253,6 +254,9 @@ connect-oracle: $(DEV) $(JARS)
 
 sql-cases: $(SPARK)
 	$(BIN)/python -m compat_tests.sql_cases $(ARGS)
+
+sql-rest-cases: $(SPARK)
+	$(BIN)/python -m compat_tests.sql_rest_cases $(ARGS)
 
 sql-function-cases: $(SPARK)
 	$(BIN)/python -m compat_tests.sql_function_cases $(ARGS)

@@ -11,6 +11,7 @@ from confluent_kafka import KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
 from compat_tests import wire
+from compat_tests.module_times import ModuleTimes
 from compat_tests.scheduling import pytest_xdist_make_scheduler  # noqa: F401 - a hook of pytest
 from compat_tests.servers import KINDS, ServerProcess
 
@@ -35,6 +36,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--size-mb", type=int, default=50, help="megabytes of generated web-access events"
     )
+    parser.addoption(
+        "--module-times", action="store_true", help="print the CPU and wall time of long modules"
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -44,6 +48,8 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers", "barnabas_only: holds for our server by choice, not for Apache Kafka"
     )
+    if config.getoption("--module-times"):
+        config.pluginmanager.register(ModuleTimes())
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -42,24 +42,44 @@ class Case:
     topics: tuple[dict[str, Any], ...]
 
 
+@dataclass(frozen=True)
+class RestCase(Case):
+    """A case whose statements are requests, with the answers that it expects."""
+
+    responses: tuple[dict[str, Any], ...]
+    is_waiting: bool
+    """True for records that are written when the SELECT has begun."""
+
+
 def cases_of(directory: Path) -> Iterator[Case]:
     """Read the cases of all files of the directory that are enabled.
 
     Those that have answers of REST only, and no records, are left out.
     """
     for file, form, test in _tests_of(directory, Decimal):
-        if "responses" in test and "outputs" not in test:
-            continue
-        yield Case(
-            file,
-            f"{test['name']}{f' [{form}]' if form else ''}",
-            _statements(test, form),
-            _is_refused(test),
-            tuple(_record(each, form) for each in test.get("inputs", [])),
-            tuple(_record(each, form) for each in test.get("outputs", [])),
-            test.get("properties", {}),
-            tuple(test.get("topics", [])),
-        )
+        if "outputs" in test or "responses" not in test:
+            yield _case(file, form, test)
+
+
+def rest_cases_of(directory: Path) -> Iterator[RestCase]:
+    """Read the enabled cases of ksqlDB's REST tests, without their answers as Protobuf."""
+    for file, form, test in _tests_of(directory, Decimal):
+        responses = tuple(each for each in test.get("responses", []) if "queryProto" not in each)
+        is_waiting = test.get("inputConditions", {}).get("waitForActivePushQuery", False)
+        yield RestCase(**vars(_case(file, form, test)), responses=responses, is_waiting=is_waiting)
+
+
+def _case(file: str, form: str, test: dict[str, Any]) -> Case:
+    return Case(
+        file,
+        f"{test['name']}{f' [{form}]' if form else ''}",
+        _statements(test, form),
+        _is_refused(test),
+        tuple(_record(each, form) for each in test.get("inputs", [])),
+        tuple(_record(each, form) for each in test.get("outputs", [])),
+        test.get("properties", {}),
+        tuple(test.get("topics", [])),
+    )
 
 
 def enabled_cases(directory: Path) -> Iterator[tuple[str, tuple[str, ...], dict[str, Any]]]:

@@ -80,19 +80,26 @@ class CaseRun:
 
     def run(self) -> None:
         """Run the case. Raises DifferenceError, SqlError, UnresolvedError and errors of Spark."""
-        queries = self._queries()
+        queries = self.queries()
         for record in self.case.inputs:
-            self._add(record)
+            self.add(record)
         for each in self.inserted:
             self._insert(each)
         for each in queries:
             self._run(each)
+        self.compare()
+
+    def compare(self) -> None:
+        """Compare the records of topics with those that the case expects.
+
+        Raises DifferenceError.
+        """
         for topic in dict.fromkeys(each.topic for each in self.case.outputs):
             self._compare(topic)
 
     def analyse(self) -> None:
         """Apply the statements of the case, and describe its queries, but run none."""
-        for started in self._queries():
+        for started in self.queries():
             with self._described(started):
                 pass
         for row in self.inserted:
@@ -102,7 +109,11 @@ class CaseRun:
         found = row.encoded(self.engine.session, self.schemas.registry)
         self.topics[row.source.topic].append(TestRecord(found.key, found.value, found.time_ms or 0))
 
-    def _queries(self) -> list[StartedQuery]:
+    def queries(self) -> list[StartedQuery]:
+        """Apply the statements of the case; return the queries that they start.
+
+        Raises SqlError, UnresolvedError.
+        """
         found: list[StartedQuery] = []
         variables: dict[str, str] = {}
         defaults = _defaults(self.case.properties, self.schemas.registry)
@@ -125,7 +136,8 @@ class CaseRun:
             raise DifferenceError(f"no source has the topic {topic}")
         return found[0]
 
-    def _add(self, record: CaseRecord) -> None:
+    def add(self, record: CaseRecord) -> None:
+        """Add a record to its topic, as bytes."""
         known = [each for each in self.catalog.sources.values() if each.topic == record.topic]
         if not known:
             return

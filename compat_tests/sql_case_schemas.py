@@ -44,7 +44,12 @@ class CaseSchemas:
     @classmethod
     def of(cls, registry: str, topics: tuple[Mapping[str, Any], ...]) -> CaseSchemas:
         """Return a new context that has the schemas of topics."""
-        found = cls(f"{registry}/contexts/.case{next(_numbers)}")
+        return cls.registered(f"{registry}/contexts/.case{next(_numbers)}", topics)
+
+    @classmethod
+    def registered(cls, registry: str, topics: tuple[Mapping[str, Any], ...]) -> CaseSchemas:
+        """Register the schemas of topics in a registry, or in a context of one."""
+        found = cls(registry)
         given = [each for topic in topics for each in _schemas_of(topic)]
         with httpx.Client(base_url=found.registry, timeout=10) as client:
             client.put("/config", json={"compatibility": "NONE"}).raise_for_status()

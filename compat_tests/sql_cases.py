@@ -18,18 +18,20 @@ import random
 import threading
 import time
 from collections import Counter
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from barnabas.pipeline.sql.scripts import parse_script
 from barnabas.pipeline.sql.sql_failures import SqlError
-from compat_tests.sql_case_files import cases_of
+from compat_tests.sql_case_files import Case, cases_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
-    from compat_tests.sql_case_files import Case
     from compat_tests.sql_case_session import CaseEngine
+
+_AnyCase = TypeVar("_AnyCase", bound=Case)
 
 
 def refusal(case: Case) -> str | None:
@@ -56,39 +58,47 @@ def parse(cases: Sequence[Case]) -> None:
 
 
 def run(
-    cases: Sequence[Case], engine: CaseEngine, threads: int, results: Path | None = None
+    cases: Sequence[Case],
+    checks: Sequence[Callable[[Case], str | None]],
+    results: Path | None = None,
 ) -> None:
-    """Run cases in one driver of Spark, print each that fails, then a table of the files.
+    """Run cases, print each that fails, then a table of the files.
 
-    `results` is a file of lines of JSON: cases that it has are not run again.
+    Each check has a thread, and returns why a case fails. `results` is a file of lines of JSON:
+    cases that it has are not run again.
     """
     found = _known_results(results)
     rest = [case for case in cases if _name(case) not in found]
     started = time.monotonic()
     lock, waiting = threading.Lock(), iter(rest)
 
-    def work(own: CaseEngine) -> None:
-        from compat_tests.sql_case_runs import failure_of
-
+    def work(check: Callable[[Case], str | None]) -> None:
         while True:
             with lock:
                 case = next(waiting, None)
             if case is None:
                 return
             begun = time.monotonic()
-            reason = failure_of(own, case)
+            reason = check(case)
             took = round(time.monotonic() - begun, 2)
             with lock:
                 found[_name(case)] = reason
                 _report(case, reason, took, results)
 
-    others = [threading.Thread(target=work, args=(engine.separate(),)) for _ in range(threads)]
+    others = [threading.Thread(target=work, args=(each,)) for each in checks]
     for each in others:
         each.start()
     for each in others:
         each.join()
     _print_table(cases, found)
     print(f"{time.monotonic() - started:.0f} s for {len(rest)} cases")
+
+
+def checks_of(engine: CaseEngine, threads: int) -> list[Callable[[Case], str | None]]:
+    """Return a check for each thread, which runs a case in one driver of Spark."""
+    from compat_tests.sql_case_runs import failure_of
+
+    return [partial(failure_of, engine.separate()) for _ in range(threads)]
 
 
 def _name(case: Case) -> str:
@@ -127,31 +137,42 @@ def _share(counts: Counter[tuple[str, bool, bool]], files: list[str], refused: b
     return f"{passed}/{passed + failed}"
 
 
-def main() -> None:
-    """Parse the cases, or run them."""
-    arguments = argparse.ArgumentParser(description="ksqlDB's query translation tests.")
+def case_arguments(description: str) -> argparse.ArgumentParser:
+    """Return the arguments that choose cases."""
+    arguments = argparse.ArgumentParser(description=description)
     arguments.add_argument("--cases", type=Path, required=True, metavar="DIR")
-    arguments.add_argument("--run", action="store_true", help="run the cases on Spark")
     arguments.add_argument("--sample", type=int, help="the number of cases to take")
     arguments.add_argument("--seed", type=int, default=1, help="of the sample")
-    arguments.add_argument("--threads", type=int, default=2, help="cases that run at a time")
     arguments.add_argument("--results", type=Path, metavar="FILE", help="continue this run")
     arguments.add_argument("--only", default="", metavar="TEXT", help="cases with this in the name")
     arguments.add_argument("--files", help="files to take, without .json, between commas")
-    given = arguments.parse_args()
-    cases = list(cases_of(given.cases))
-    if given.files:
-        cases = [case for case in cases if case.file in given.files.split(",")]
-    cases = [case for case in cases if given.only in case.name]
+    return arguments
+
+
+def chosen(cases: Iterable[_AnyCase], given: argparse.Namespace) -> list[_AnyCase]:
+    """Return the cases that the arguments choose."""
+    files = given.files.split(",") if given.files else None
+    found = [case for case in cases if files is None or case.file in files]
+    found = [case for case in found if given.only in case.name]
     if given.sample:
-        cases = random.Random(given.seed).sample(cases, min(given.sample, len(cases)))
+        return random.Random(given.seed).sample(found, min(given.sample, len(found)))
+    return found
+
+
+def main() -> None:
+    """Parse the cases, or run them."""
+    arguments = case_arguments("ksqlDB's query translation tests.")
+    arguments.add_argument("--run", action="store_true", help="run the cases on Spark")
+    arguments.add_argument("--threads", type=int, default=2, help="cases that run at a time")
+    given = arguments.parse_args()
+    cases = chosen(cases_of(given.cases), given)
     if not given.run:
         parse(cases)
         return
     from compat_tests.sql_case_session import engine_of_cases
 
     with engine_of_cases(given.threads) as engine:
-        run(cases, engine, given.threads, given.results)
+        run(cases, checks_of(engine, given.threads), given.results)
 
 
 if __name__ == "__main__":

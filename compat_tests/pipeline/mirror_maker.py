@@ -1,12 +1,13 @@
 """Apache Kafka's MirrorMaker 2 as a process, and Kafka's own reader of its topics."""
 
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
 
 from compat_tests import jars
+from compat_tests.pipeline.conftest import eventually
 from compat_tests.pipeline.test_java_connect import LIBRARY
 
 PACKAGE = "org.apache.kafka.connect.mirror"
@@ -15,6 +16,20 @@ missing = pytest.mark.skipif(
     reason="MirrorMaker 2's jars are missing: run `make compat` with mvn on the PATH",
 )
 _HEAP = ["-Xmx384m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
+_LOG_LEVELS = [
+    f"-Dorg.slf4j.simpleLogger.log.org.apache.kafka.connect.{name}=info"
+    for name in ("mirror.MirrorMaker", "mirror.Scheduler", "mirror.MirrorCheckpointTask")
+]
+# Scanning all jars takes most of a start.
+_DISCOVERY = {"plugin.discovery": "service_load"}
+_WORKER = {
+    **_DISCOVERY,
+    # A busy machine must not end the worker's membership; its tasks would stop for five minutes.
+    "session.timeout.ms": "60000",
+    "rebalance.timeout.ms": "60000",
+    "scheduled.rebalance.max.delay.ms": "0",
+    "offset.flush.interval.ms": "1000",
+}
 
 
 def class_path() -> str:
@@ -36,7 +51,7 @@ class MirrorMaker:
         return self._file
 
     def start(self) -> None:
-        options = [*_HEAP, *jars.archive_options(), *jars.LOG_OPTIONS]
+        options = [*_HEAP, *jars.archive_options(), *jars.LOG_OPTIONS, *_LOG_LEVELS]
         command = ["java", *options, "-cp", class_path()]
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(
@@ -50,8 +65,13 @@ class MirrorMaker:
             self._process.wait(60)
             self._process = None
 
-    def log(self) -> str:
-        return self._log.read_text()[-4000:]
+    def eventually(self, condition: Callable[[], bool]) -> None:
+        """Wait until `condition` is true; a failure shows the end of the log."""
+        try:
+            eventually(condition)
+        except AssertionError as error:
+            error.add_note(f"the log of MirrorMaker 2:\n{self._log.read_text()[-8000:]}")
+            raise
 
 
 def properties(source: str, target: str, topics: str, groups: str, **more: str) -> dict[str, str]:
@@ -82,7 +102,8 @@ def properties(source: str, target: str, topics: str, groups: str, **more: str) 
         "emit.heartbeats.interval.seconds": "1",
         "sync.group.offsets.enabled": "true",
         "sync.group.offsets.interval.seconds": "1",
-        "offset.flush.interval.ms": "1000",
+        **_DISCOVERY,
+        **{f"{cluster}.{name}": value for cluster in "AB" for name, value in _WORKER.items()},
         **more,
     }
 

@@ -25,10 +25,11 @@ from compat_tests.pipeline.test_mirror import (
 )
 from compat_tests.servers import BarnabasProcess, ServerProcess, started
 
-pytestmark = [setup.needed, mirror_maker.missing, pytest.mark.timeout(300)]
+pytestmark = [setup.needed, mirror_maker.missing, pytest.mark.timeout(900)]
 
 TOPIC = "orders"
 REMOTE = "A.orders"
+FIRST_TOPIC = "first"
 POSITIONS = "mm2-offsets.A.internal"
 GROUPS = {"behind": 40, "within": 111, "at-the-end": 0}
 """Groups, and the record that each reads next in partition 0; 0 for none."""
@@ -47,22 +48,38 @@ def java(
     servers: tuple[ServerProcess, ServerProcess, ServerProcess],
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[MirrorMaker]:
-    """MirrorMaker 2, which has copied what the source has."""
+    """MirrorMaker 2, which has copied what the source has.
+
+    It looks for groups at its start and then every ten minutes, and translates only offsets above
+    the first sync that its checkpoint task has read. So the records are written when it has
+    synced the same groups for another topic.
+    """
     source, target, _ = servers
     create(source, TOPIC, 2, retention_ms="123456789")
-    fill(source, TOPIC, 600, 2)
-    stored = records(source, TOPIC, 0)
-    for group, number in GROUPS.items():
-        offset = stored[number][0] if number else stored[-1][0] + 2
-        commit(source, group, TopicPartition(TOPIC, 0, offset))
+    create(source, FIRST_TOPIC, 1)
+    fill(source, FIRST_TOPIC, 10, 1)
+    for group in GROUPS:
+        commit(source, group, TopicPartition(FIRST_TOPIC, 0, 10))
     properties = mirror_maker.properties(
-        source.bootstrap, target.bootstrap, TOPIC, ".*", **{"offset.lag.max": "10"}
+        source.bootstrap,
+        target.bootstrap,
+        f"{TOPIC},{FIRST_TOPIC}",
+        ".*",
+        **{"offset.lag.max": "10"},
     )
     process = MirrorMaker(tmp_path_factory.mktemp("mm2"), properties)
     process.start()
     try:
+        process.eventually(lambda: is_synced(target, f"A.{FIRST_TOPIC}"))
+        fill(source, TOPIC, 600, 2)
+        stored = records(source, TOPIC, 0)
+        for group, number in GROUPS.items():
+            offset = stored[number][0] if number else stored[-1][0] + 2
+            commit(source, group, TopicPartition(TOPIC, 0, offset))
         expected = contents(source, TOPIC, 2)
-        eventually(lambda: REMOTE in topics(target) and contents(target, REMOTE, 2) == expected)
+        process.eventually(
+            lambda: REMOTE in topics(target) and contents(target, REMOTE, 2) == expected
+        )
         yield process
     finally:
         process.stop()
@@ -121,10 +138,10 @@ def ours(
     return target
 
 
-def is_synced(target: ServerProcess) -> bool:
-    """True when all groups have offsets at a target."""
-    return REMOTE in topics(target) and all(
-        committed(target, group, REMOTE)[0] >= 0 for group in GROUPS
+def is_synced(target: ServerProcess, topic: str = REMOTE) -> bool:
+    """True when all groups have offsets of a topic at a target."""
+    return topic in topics(target) and all(
+        committed(target, group, topic)[0] >= 0 for group in GROUPS
     )
 
 
@@ -157,19 +174,18 @@ def test_internal_records_are_those_of_mirror_maker(
     assert beats[1][4][1] == found.timestamp_ms
     assert (found.key(), found.value()) == tuple(beats[1][1:3])
     name = "A.checkpoints.internal"
-    both = [
+    theirs, found = (
         {record[1]: Checkpoint.of(*record[1:3]) for record in records(server, name, 0)}
         for server in (java_target, ours)
-    ]
-    assert both[1].keys() >= {key for key, each in both[0].items() if each.group in GROUPS}
-    for key, each in both[0].items():
-        if each.group in GROUPS:
-            assert both[1][key].upstream == each.upstream
+    )
+    for key, each in theirs.items():
+        if each.group in GROUPS and each.topic == REMOTE:
+            assert found[key].upstream == each.upstream
     keys = {OffsetSync(TOPIC, number, 0, 0).key() for number in range(2)}
     assert sync_keys(source, "mm2-offset-syncs.ours.internal") >= keys
     # MirrorMaker 2 writes the last sync of a partition when it commits.
     assert sync_keys(source, "mm2-offset-syncs.B.internal") <= keys | {
-        OffsetSync("heartbeats", 0, 0, 0).key()
+        OffsetSync(topic, 0, 0, 0).key() for topic in ("heartbeats", FIRST_TOPIC)
     }
 
 
@@ -179,12 +195,14 @@ def sync_keys(server: ServerProcess, topic: str) -> set[bytes]:
 
 
 def test_groups_resume_without_a_record_skipped(
-    servers: tuple[ServerProcess, ServerProcess, ServerProcess], ours: ServerProcess
+    servers: tuple[ServerProcess, ServerProcess, ServerProcess],
+    java: MirrorMaker,
+    ours: ServerProcess,
 ) -> None:
     """Each group begins at its record, or a few before it, as with MirrorMaker 2."""
     source, java_target, _ = servers
     stored = records(source, TOPIC, 0)
-    eventually(lambda: is_synced(java_target))
+    java.eventually(lambda: is_synced(java_target))
     for group, number in GROUPS.items():
         for target in (java_target, ours):
             offset = committed(target, group, REMOTE)[0]

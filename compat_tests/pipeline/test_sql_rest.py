@@ -5,15 +5,21 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from itertools import islice
+from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
+from confluent_kafka import Producer
 
 from barnabas.testing.eventually import wait_until
 from barnabas.testing.free_ports import free_ports
 from compat_tests import spark
 from compat_tests.pipeline.connect_workers import RunnerProcess
 from compat_tests.servers import ServerProcess
+from compat_tests.sql_case_files import rest_cases_of
+from compat_tests.sql_rest_case_runs import RestServers
+from tests.registry.live_registry import live_registry
 
 pytestmark = [pytest.mark.timeout(400), pytest.mark.barnabas_only, spark.needed]
 
@@ -109,7 +115,8 @@ def test_rows_are_pushed_pulled_and_inserted(api: httpx.Client, clicks: str) -> 
         assert api.post("/close-query", json=close).status_code == 200
         assert list(lines) == []
     body = {"ksql": f"SELECT id, ms + 1 AS n FROM {clicks} WHERE ms > 0;"}
-    header, *pulled = api.post("/query", json=body).json()
+    header, *pulled, end = api.post("/query", json=body).json()
+    assert end == {"finalMessage": "Query Completed"}
     assert header["header"]["schema"] == "`ID` STRING, `N` BIGINT"
     assert [each["row"]["columns"] for each in pulled] == [["a", 2], ["b", 3]]
     limited = {"ksql": f"SELECT id FROM {clicks} EMIT CHANGES LIMIT 1;"}
@@ -126,7 +133,7 @@ def test_row_that_does_not_fit_ends_the_inserts(api: httpx.Client, clicks: str) 
     (failed,) = inserted(api, [{"target": clicks}, {"mss": 1}])
     assert failed["message"] == f"{clicks} has no column MSS; did you mean MS?"
     found = api.post("/query", json={"ksql": f"SELECT id FROM {clicks};"}).json()
-    assert [each["row"]["columns"] for each in found[1:]] == [["a"], ["b"]]
+    assert [each["row"]["columns"] for each in found[1:-1]] == [["a"], ["b"]]
 
 
 def test_command_prints_rows_of_the_server(api: httpx.Client, clicks: str) -> None:
@@ -154,11 +161,75 @@ def test_persistent_query_is_shown_and_pulled_by_its_key(api: httpx.Client, clic
         return [each["row"]["columns"] for each in api.post("/query", json=body).json()[1:]]
 
     wait_until(lambda: pulled() == [["a", 1]], WAIT_S)
+    inserted(api, [{"target": clicks}, {"id": "a"}])
+    wait_until(lambda: pulled() == [["a", 2]], WAIT_S)
+    # The topic has two records of this key, of which a SELECT on Spark takes the newest.
+    header, *rows = api.post("/query", json={"ksql": f"SELECT id, n + 1 AS m FROM {table};"}).json()
+    assert header["header"]["schema"] == "`ID` STRING KEY, `M` BIGINT"
+    assert sorted(each["row"]["columns"] for each in rows) == [["a", 3], ["b", 2]]
     queries, described = api.post("/ksql", json={"ksql": f"SHOW QUERIES; DESCRIBE {table};"}).json()
     assert [each["sinks"] for each in queries["queries"] if each["id"] == query] == [[table]]
     assert described["sourceDescription"]["writeQueries"][0]["id"] == query
     drop = {"ksql": f"TERMINATE {query}; DROP TABLE {table};"}
     assert [each["@type"] for each in api.post("/ksql", json=drop).json()] == ["currentStatus"] * 2
+
+
+def test_deleted_row_of_a_table_is_a_tombstone(
+    api: httpx.Client, runner: SqlRunner, unique: Callable[[str], str]
+) -> None:
+    name = unique("table").replace("-", "_").upper()
+    text = f"CREATE TABLE {name} (id STRING PRIMARY KEY, v INT) WITH (kafka_topic='{name}', "
+    text += "value_format='JSON', partitions=1);"
+    assert api.post("/ksql", json={"ksql": text}).status_code == 200
+    producer: Any = Producer({"bootstrap.servers": runner.bootstrap})
+    push = {"ksql": f"SELECT v, id FROM {name} EMIT CHANGES LIMIT 2;"}
+    with api.stream("POST", "/query", json=push) as response:
+        lines = response.iter_lines()
+        next(lines)
+        for value, row in (
+            (b'{"V": 1}', {"columns": [1, "a"]}),
+            (None, {"columns": [None, "a"], "tombstone": True}),
+        ):
+            producer.produce(name, value, b"a")
+            assert producer.flush(30) == 0
+            assert json.loads(next(lines).rstrip(",")) == {"row": row}
+
+
+def rest_case(name: str, *statements: str, **fields: object) -> dict[str, object]:
+    return {"name": name, "statements": statements, **fields}
+
+
+def test_cases_of_ksqldb_pass_or_are_named_with_the_difference(
+    runner: SqlRunner, unique: Callable[[str], str], tmp_path: Path
+) -> None:
+    stream, topic = unique("s").replace("-", "_"), unique("t")
+    create = f"CREATE STREAM {stream} (k STRING KEY, v INT) WITH (kafka_topic='{topic}', "
+    create += "value_format='JSON');"
+    rows = [{"header": {"schema": "`V` INTEGER"}}, {"row": {"columns": [1]}}]
+    answers = {
+        "inputs": [{"topic": topic, "key": "a", "value": {"V": 1}}],
+        "responses": [
+            {"admin": {"@type": "currentStatus"}},
+            {"query": [*rows, {"finalMessage": "Limit Reached"}]},
+        ],
+    }
+    push = f"SELECT v FROM {stream} EMIT CHANGES LIMIT 1;"
+    late = {
+        "properties": {"auto.offset.reset": "latest"},
+        "inputConditions": {"waitForActivePushQuery": True},
+    }
+    tests = [
+        rest_case("pushed", create, push, **answers, **late),
+        rest_case("other", create, f"SELECT v + 1 AS v FROM {stream};", **answers),
+        rest_case("error", create, "SELECT x FROM nothing;", expectedError={"status": 400}),
+    ]
+    (tmp_path / "own.json").write_text(json.dumps({"tests": tests}))
+    with live_registry(runner.bootstrap, unique("_schemas_of_rest")) as registry:
+        url = f"http://127.0.0.1:{runner.sql_port}"
+        with RestServers(runner.bootstrap, registry, url, wait_s=0) as servers:
+            found = [servers.failure_of(each) for each in rest_cases_of(tmp_path)]
+    message = "the final message is Query Completed, and not Limit Reached"
+    assert found == [None, f"differs: {message}", None]
 
 
 def test_ksqldb_of_pypi(api: httpx.Client, clicks: str) -> None:

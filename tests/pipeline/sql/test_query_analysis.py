@@ -116,6 +116,18 @@ def test_transient_query_needs_no_key() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("query", "names"),
+    [
+        ("SELECT * FROM w", "ID WINDOWSTART WINDOWEND X"),
+        ("SELECT * FROM wt WHERE id = 1", "ID WINDOWSTART WINDOWEND X"),
+        ("SELECT * FROM s", "ID NAME ADDR TAGS"),
+    ],
+)
+def test_star_of_a_transient_query_has_the_window(query: str, names: str) -> None:
+    assert " ".join(plan(query, is_persistent=False).columns) == names
+
+
 REFUSED = [
     ("SELECT id, nme FROM s", "1:12: There is no column NME for SELECT; did you mean NAME?"),
     ("SELECT id, x.name FROM s", "1:12: X in SELECT is not a source of this query"),
@@ -138,6 +150,9 @@ REFUSED = [
     ("SELECT r.id, other FROM r JOIN s ON r.id = s.id", "needs WITHIN"),
     ("SELECT t.id, n FROM t JOIN u ON t.id = u.id + 0", "key of the table U, which is ID"),
     ("SELECT id, NULL AS nothing FROM r", "NOTHING is NULL and has no type"),
+    ("SELECT id, name FROM s LIMIT 3", "LIMIT is not for a query that continues"),
+    ("SELECT id, name FROM s WHERE id = NULL", "The operator = takes no NULL: use IS NULL"),
+    ("SELECT id, 1 + NULL AS n FROM s", "The operator + takes no NULL"),
     ("SELECT id, x FROM wt", "WT is a table with windows"),
     ("SELECT r.id, r.id AS copy FROM r JOIN s WITHIN 1 DAY ON r.id = s.id", "AS_VALUE(R.ID)"),
     (

@@ -6,6 +6,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from barnabas.pipeline.views.live_view import LiveView, ViewSpec
+from barnabas.pipeline.views.view_keys import ViewKeys
 
 
 class AppViews:
@@ -40,6 +41,16 @@ class AppViews:
                 f"{spec.keys.form} keys"
             )
         return found.wait_built(timeout_s)
+
+    def close_view(self, topic: str, *, unless: ViewKeys | None = None) -> None:
+        """Close the view of a topic, if it is open, unless its keys have a given form.
+
+        The next one that opens it reads the topic from its start if that was created again.
+        """
+        with self._lock:
+            found = self._views.get(topic)
+            if found is not None and found.spec.keys != unless:
+                self._views.pop(topic).close()
 
     def close(self) -> None:
         """Close all views; their rows stay."""

@@ -49,7 +49,7 @@ def produce(node: Node, topic: str, *values: str) -> None:
 
 
 def test_statements_of_a_request_are_answered_in_order(api: httpx.Client) -> None:
-    script = f"{STREAM.format('a1')} SHOW STREAMS; DESCRIBE a1 EXTENDED; DROP STREAM a1;"
+    script = f"{STREAM.format('a1')} SHOW STREAMS; DESCRIBE a1; DROP STREAM a1;"
     created, listed, described, dropped = entities(ksql(api, script))
     assert created["statementText"] == STREAM.format("a1")
     assert created["commandId"] == "stream/`A1`/create"
@@ -60,16 +60,25 @@ def test_statements_of_a_request_are_answered_in_order(api: httpx.Client) -> Non
     assert dropped["commandSequenceNumber"] == created["commandSequenceNumber"] + 1
 
 
-def test_error_names_line_and_column_and_has_the_answers_before_it(api: httpx.Client) -> None:
+def test_statements_of_a_request_are_checked_before_the_first_runs(api: httpx.Client) -> None:
     answer = ksql(api, "CREATE TYPE e1 AS INT;\n  DROP STREAM nothing; SHOW TYPES;")
     assert answer.status_code == 400
     assert answer.headers["content-type"] == V1_JSON
     body = answer.json()
     assert (body["@type"], body["error_code"]) == ("statement_error", 40001)
     assert body["message"].startswith("line 2:15: There is no stream or table NOTHING")
-    assert body["statementText"] == "DROP STREAM nothing;"
-    assert [each["commandId"] for each in body["entities"]] == ["type/`E1`/create"]
-    assert "E1" in entities(ksql(api, "SHOW TYPES;"))[0]["types"]
+    assert (body["statementText"], body["entities"]) == ("DROP STREAM nothing;", [])
+    assert "E1" not in entities(ksql(api, "SHOW TYPES;"))[0]["types"]
+    variables = "DEFINE n = 'e2'; CREATE TYPE ${n} AS INT; CREATE TYPE e3 AS E2; DROP TYPE e3;"
+    assert len(entities(ksql(api, f"{variables} DROP TYPE ${{n}};"))) == 4
+
+
+def test_error_of_a_statement_that_runs_has_the_answers_before_it(api: httpx.Client) -> None:
+    # Whether a topic is there is known when the statement runs.
+    missing = "CREATE STREAM gone (v INT) WITH (kafka_topic='gone', value_format='JSON');"
+    body = ksql(api, f"CREATE TYPE e4 AS INT; {missing}").json()
+    assert (body["error_code"], body["statementText"]) == (40001, missing)
+    assert [each["commandId"] for each in body["entities"]] == ["type/`E4`/create"]
 
 
 @pytest.mark.parametrize(
@@ -99,6 +108,7 @@ def test_error_names_line_and_column_and_has_the_answers_before_it(api: httpx.Cl
         ("/inserts-stream", b'{"target": "nothing"}\n', 400, 40001),
         ("/ksql/terminate", b'{"deleteTopicList": "a"}', 400, 40000),
         ("/ksql/terminate", b'{"deleteTopicList": ["("]}', 400, 40000),
+        ("/ksql/terminate", b'{"deleteTopicList": ["(a)\\\\1"]}', 400, 40000),
         ("/nothing", b"", 404, 40400),
         ("/info", b"", 405, 40500),
     ],

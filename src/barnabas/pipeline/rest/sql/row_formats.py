@@ -1,13 +1,15 @@
 """The forms in which the rows of a query are sent.
 
-Pushed rows end with a line each, so that a client sees a row when it comes. The rows of a query
-that ends by itself are separated, so that the array is valid without a last message.
+Rows behind which a message comes end with a line each, so that a client sees a row when it comes.
+Those of a table's present state are separated, so that the array is valid without a last message.
 """
 
 from __future__ import annotations
 
 import json
 from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from barnabas.pipeline.sql.shell.answer_values import DeletedRow
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -85,22 +87,22 @@ class DelimitedRows:
 class _Array:
     """An array of JSON whose elements come one by one."""
 
-    def __init__(self, *, is_push: bool) -> None:
-        self._is_push = is_push
+    def __init__(self, *, has_end: bool) -> None:
+        self._has_end = has_end
 
     def first(self, element: Any) -> bytes:
-        return b"[" + dumps(element) + (b",\n" if self._is_push else b"")
+        return b"[" + dumps(element) + (b",\n" if self._has_end else b"")
 
     def more(self, elements: Iterable[Any]) -> bytes:
-        if self._is_push:
+        if self._has_end:
             return b"".join(dumps(each) + b",\n" for each in elements)
         return b"".join(b",\n" + dumps(each) for each in elements)
 
     def last(self, element: Any) -> bytes:
-        """Return the last element, which a pushed array must have, and the end."""
+        """Return the last element, which an array of `has_end` must have, and the end."""
         if element is None:
             return b"]\n"
-        return (b"" if self._is_push else b",\n") + dumps(element) + b"]\n"
+        return (b"" if self._has_end else b",\n") + dumps(element) + b"]\n"
 
 
 class StreamedRows:
@@ -110,27 +112,37 @@ class StreamedRows:
 
     def __init__(self, rows: Rows) -> None:
         self._rows = rows
-        self._array = _Array(is_push=rows.is_push)
+        self._array = _Array(has_end=rows.table_key is None)
+        self._sent = 0
 
     def head(self) -> bytes:
-        """Return the header."""
-        schema = ", ".join(map(str, self._rows.columns))
+        """Return the header, in which a table's key is named."""
+        key = self._rows.table_key or ()
+        columns = [f"{each} KEY" if each.name in key else str(each) for each in self._rows.columns]
+        schema = ", ".join(columns)
         return self._array.first({"header": {"queryId": self._rows.query_id, "schema": schema}})
 
     def rows(self, rows: Sequence[Sequence[Any]]) -> bytes:
         """Return rows."""
-        return self._array.more({"row": {"columns": row}} for row in rows)
+        self._sent += len(rows)
+        return self._array.more({"row": _row(each)} for each in rows)
 
     def failed(self, error: SqlRestError) -> bytes:
         """Return an error message, and the end."""
         return self._array.last({"errorMessage": error.body()})
 
     def end(self) -> bytes:
-        """Return the final message of a push query, and the end."""
-        if not self._rows.is_push:
+        """Return the final message, which a table's present state does not have, and the end."""
+        if self._rows.table_key is not None:
             return self._array.last(None)
-        message = _COMPLETED if self._rows.limit is None else _LIMIT
+        limit = self._rows.limit
+        message = _LIMIT if limit is not None and self._sent >= limit else _COMPLETED
         return self._array.last({"finalMessage": message})
+
+
+def _row(row: Sequence[Any]) -> dict[str, Any]:
+    found: dict[str, Any] = {"columns": row}
+    return {**found, "tombstone": True} if isinstance(row, DeletedRow) else found
 
 
 class ArrayRows:
@@ -140,7 +152,7 @@ class ArrayRows:
 
     def __init__(self, rows: Rows) -> None:
         self._metadata = _metadata(rows)
-        self._array = _Array(is_push=False)
+        self._array = _Array(has_end=False)
 
     def head(self) -> bytes:
         """Return the object with the columns."""

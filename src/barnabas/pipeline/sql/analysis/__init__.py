@@ -6,6 +6,7 @@
     aggregation        GROUP BY, aggregates, HAVING
     joined_sources     JOIN .. ON, and the keys of both sides
     query_analysis     a whole SELECT
+    pull_rules         SELECT without EMIT that properties of a session forbid
     written_results    CREATE .. AS SELECT and INSERT INTO .. SELECT: the result and its sink
 
 Nothing here starts Spark. What is wrong in a statement is an `SqlError` with line and column.

@@ -17,13 +17,14 @@ from barnabas.pipeline.sql.analysis.relations import (
     columns_of,
     place_of,
 )
-from barnabas.pipeline.sql.catalog.source_values import RESERVED_COLUMNS
+from barnabas.pipeline.sql.catalog.source_values import RESERVED_COLUMNS, WINDOW_BOUNDS
 from barnabas.pipeline.sql.functions.typed_expressions import typed
 from barnabas.pipeline.sql.sql_failures import SqlError, UnresolvedError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from barnabas.pipeline.sql.catalog.source_values import Source
     from barnabas.pipeline.sql.statement_values import Select, SelectItem
 
 _NUMBERED_KEY: Final = re.compile(r"ROWKEY_(\d+)")
@@ -40,18 +41,27 @@ class Item:
 
 
 def items_of(
-    query: Select, relations: Relations, *, star: Sequence[exp.Expr] | None = None
+    query: Select,
+    relations: Relations,
+    *,
+    star: Sequence[exp.Expr] | None = None,
+    with_bounds: bool = False,
 ) -> list[Item]:
     """Return the columns of a SELECT. `star` are those of `*` where a step has changed them.
 
+    With `with_bounds`, `*` has the window of a source that has one, behind its key.
     Raises SqlError.
     """
-    found = list(_expanded(query, relations, star))
+    found = list(_expanded(query, relations, star, with_bounds=with_bounds))
     return _named(found, relations)
 
 
 def _expanded(
-    query: Select, relations: Relations, star: Sequence[exp.Expr] | None
+    query: Select,
+    relations: Relations,
+    star: Sequence[exp.Expr] | None,
+    *,
+    with_bounds: bool,
 ) -> Iterator[tuple[str | None, exp.Expr, bool]]:
     for item in query.items:
         node = item.expression
@@ -59,7 +69,7 @@ def _expanded(
             isinstance(node, exp.Column) and isinstance(node.this, exp.Star)
         ):
             joined = len(relations.relations) > 1
-            for each in _star(node, relations, star):
+            for each in _star(node, relations, star, with_bounds=with_bounds):
                 name = _joined_name(each) if joined else None
                 yield name, each, False
         elif isinstance(node, exp.Dot) and isinstance(node.expression, exp.Star):
@@ -95,7 +105,13 @@ def _item_node(item: SelectItem, relations: Relations) -> exp.Expr:
     return relations.qualified(node)
 
 
-def _star(node: exp.Expr, relations: Relations, star: Sequence[exp.Expr] | None) -> list[exp.Expr]:
+def _star(
+    node: exp.Expr,
+    relations: Relations,
+    star: Sequence[exp.Expr] | None,
+    *,
+    with_bounds: bool,
+) -> list[exp.Expr]:
     alias = node.table if isinstance(node, exp.Column) else ""
     if not alias and star is not None:
         return list(star)
@@ -104,11 +120,21 @@ def _star(node: exp.Expr, relations: Relations, star: Sequence[exp.Expr] | None)
         aliases = ", ".join(each.alias for each in relations.relations)
         raise SqlError(f"{alias} is not a source of this query, only {aliases}", *place_of(node))
     found: list[exp.Expr] = [
-        column(each.alias, name) for each in chosen for name in columns_of(each.source)
+        column(each.alias, name)
+        for each in chosen
+        for name in _star_names(each.source, with_bounds=with_bounds)
     ]
     if not alias and (JOINED, "ROWKEY") in relations.made:
         return [column(JOINED, "ROWKEY"), *found]
     return found
+
+
+def _star_names(source: Source, *, with_bounds: bool) -> list[str]:
+    """Return the names of a source's columns for `*`, the window's bounds behind the key."""
+    names = list(columns_of(source))
+    if with_bounds and source.window is not None:
+        names[len(source.key) : len(source.key)] = WINDOW_BOUNDS
+    return names
 
 
 def _fields(node: exp.Dot, relations: Relations) -> Iterator[tuple[str | None, exp.Expr, bool]]:

@@ -75,10 +75,13 @@ def plan_of(query: Select, catalog: Catalog, *, is_persistent: bool) -> QueryPla
             "no other: declare its topic as a stream, or SELECT from it without CREATE",
             *query.source.at,
         )
+    if is_persistent and query.limit is not None:
+        raise SqlError("LIMIT is not for a query that continues: leave it out", *query.source.at)
     if query.group_by:
         results = _grouped(query, relations)
     else:
-        results = _plain(query, relations, source, joins)
+        with_bounds = not is_persistent or bool(joins.joins)
+        results = _plain(query, relations, source, joins, with_bounds=with_bounds)
     projection.check_names(results.items, results.keys, is_persistent=is_persistent)
     key, value = _key_and_value(results, is_persistent=is_persistent)
     return QueryPlan(
@@ -185,12 +188,17 @@ def _grouped(query: Select, relations: Relations) -> _Results:
 
 
 def _plain(
-    query: Select, relations: Relations, source: PlannedRelation, joins: JoinedSources
+    query: Select,
+    relations: Relations,
+    source: PlannedRelation,
+    joins: JoinedSources,
+    *,
+    with_bounds: bool,
 ) -> _Results:
     keys, what = _keys(query, relations, source, joins)
     types = [typed(each, relations) for each in keys]
     star = _partition_star(keys, relations) if query.partition_by else None
-    items = projection.items_of(query, relations, star=star)
+    items = projection.items_of(query, relations, star=star, with_bounds=with_bounds)
     nodes, functions = without_table_functions([each.node for each in items], relations)
     if functions and source.source.is_table:
         raise SqlError(

@@ -117,6 +117,10 @@ def _literal(node: exp.Expr, scope: Scope) -> TypedExpression:
     return literal(node.name if node.is_string else number(node.name))
 
 
+_OF_NULL: Final = ("AND", "OR", "IS DISTINCT FROM", "IS NOT DISTINCT FROM")
+"""Operators that take the word NULL."""
+
+
 def _null(node: exp.Expr, scope: Scope) -> TypedExpression:
     return TypedExpression(NULL, lambda names: spark().lit(None))
 
@@ -134,6 +138,10 @@ def _applied(found: ResolvedFunction, *operands: TypedExpression) -> TypedExpres
 def _operator(node: exp.Expr, scope: Scope) -> TypedExpression:
     operands = _with_times(typed(node.this, scope), typed(node.expression, scope), node)
     sign = _SIGNS[type(node)]
+    if sign not in _OF_NULL and any(each.type == NULL for each in operands):
+        raise UnresolvedError(
+            f"The operator {sign} takes no NULL: use IS NULL, or CAST(NULL AS ..) for a value"
+        )
     return _applied(operation(sign, *(each.type for each in operands)), *operands)
 
 

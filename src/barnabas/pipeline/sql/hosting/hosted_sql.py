@@ -167,6 +167,8 @@ class HostedSql:
             self._create_topics(change, result)
             self._on_loop(lambda: self._topic.write(stored, result.catalog, configurations))
             self._end(result)
+            for name in before.sources.keys() - result.catalog.sources.keys():
+                self.views.forget(before.source(name).topic)
             statement = change.statement
             if isinstance(statement, st.DropSource) and statement.delete_topic:
                 self._delete_topic(before, statement.name)

@@ -46,6 +46,10 @@ class TableViews:
         except (ViewFailedError, ViewNotReadyError, ViewStoreError, ValueError) as error:
             raise UnresolvedError(f"The table {lookup.source.name} is not read: {error}") from None
 
+    def forget(self, topic: str) -> None:
+        """Close the view of a table that is dropped: another one may have its topic."""
+        self._views.close_view(topic)
+
     def close(self) -> None:
         """Close all views; their rows stay."""
         self._views.close()
@@ -53,6 +57,8 @@ class TableViews:
     def _opened(self, source: Source) -> LiveView:
         path = self._views.path(source.topic)
         spec = ViewSpec(source.topic, path, _BYTES, _BYTES, _keys(source))
+        # Another runner may have replaced a table by one with other windows.
+        self._views.close_view(source.topic, unless=spec.keys)
         return self._views.open(spec, _READ_S)
 
     def _rows(self, view: LiveView, lookup: KeyLookup) -> list[list[Any]]:

@@ -12,6 +12,7 @@
     inserted_rows      INSERT INTO .. VALUES, and rows as JSON, as bytes
     produced_rows      rows that are produced to a topic
     printed_topics     PRINT: the records of a topic
+    printed_values     their keys and values as texts
     shown_objects      SHOW and DESCRIBE
     command_answers    what a change of the catalog answers
     answer_tables      answers as tables of texts

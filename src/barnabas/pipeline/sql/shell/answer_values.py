@@ -87,7 +87,7 @@ class SourceDetails:
     readers: tuple[RunningQuery, ...]
     writers: tuple[RunningQuery, ...]
     topic: ListedTopic | None = None
-    """With EXTENDED, where the topic exists."""
+    """None when the topic does not exist."""
     is_extended: bool = False
 
 
@@ -153,6 +153,10 @@ class VariableList:
     variables: Mapping[str, str]
 
 
+class DeletedRow(list[Any]):
+    """A row that a table no longer has: the columns of its key, and None for the others."""
+
+
 class RowSource(Protocol):
     """Rows that come until a query ends; `close` may be called by another thread."""
 
@@ -193,6 +197,8 @@ class Rows:
     is_push: bool
     limit: int | None
     source: RowSource
+    table_key: tuple[str, ...] | None = None
+    """Of a SELECT without EMIT on a table: the columns of its key among those of the rows."""
     at_ms: int | None = None
     """Of rows of a view: a recent time at which it had all that its topic had."""
 

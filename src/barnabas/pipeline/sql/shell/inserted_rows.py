@@ -177,9 +177,19 @@ def _values(
         if name not in types:
             raise UnresolvedError(f"{source.name} has no column {name}{nearest(name, types)}")
         value = typed(node, scope)
-        if not widens(value.type, types[name]) and value.type.name != "STRING":
+        if not _fits(value.type, types[name]) and value.type.name != "STRING":
             raise UnresolvedError(
                 f"The column {name} is {types[name]}, and its value is {value.type}: use CAST"
             )
         found[name] = value
     return found
+
+
+def _fits(kind: SqlType, to: SqlType) -> bool:
+    """True for a value that a column takes: a struct may leave out fields, which are NULL then."""
+    if kind.name == to.name == "STRUCT":
+        wanted = dict(to.fields)
+        return all(name in wanted and _fits(each, wanted[name]) for name, each in kind.fields)
+    if kind.name == to.name and kind.elements:
+        return all(_fits(*pair) for pair in zip(kind.elements, to.elements, strict=True))
+    return widens(kind, to)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from barnabas.pipeline.delivery.writing.record_producer import QUIET
+from barnabas.pipeline.sql.shell.printed_values import PrintedValues
 from barnabas.pipeline.sql.sql_failures import UnresolvedError
 
 if TYPE_CHECKING:
@@ -21,15 +22,19 @@ if TYPE_CHECKING:
 _ROWS_MAX: Final = 500
 _POLL_S: Final = 0.1
 _TIMEOUT_S: Final = 30.0
-_BYTES_SHOWN_MAX: Final = 16_384
-_UNPRINTED: Final = frozenset(map(chr, (*range(32), 127))) - {"\n", "\t"}
 
 
 class TopicLines:
     """The records of a topic, from its start or its present end, until `close`."""
 
-    def __init__(self, statement: PrintTopic, properties: Mapping[str, Any]) -> None:
-        """Start reading. Raises UnresolvedError when there is no such topic."""
+    def __init__(
+        self, statement: PrintTopic, properties: Mapping[str, Any], registry: str = ""
+    ) -> None:
+        """Start reading. Raises UnresolvedError when there is no such topic.
+
+        With a registry, records that begin with the id of a schema are decoded.
+        """
+        self._values = PrintedValues(registry)
         self._left = statement.limit
         self._interval = statement.interval or 1
         self._seen = 0
@@ -82,7 +87,7 @@ class TopicLines:
                 raise UnresolvedError(f"The topic cannot be read: {record.error().str()}")
             self._seen += 1
             if self._left != 0 and (self._seen - 1) % self._interval == 0:
-                lines.append([_line(record)])
+                lines.append([self._line(record)])
                 self._left = None if self._left is None else self._left - 1
         return lines
 
@@ -93,24 +98,8 @@ class TopicLines:
                 self._is_closed = True
                 self._consumer.close()
 
-
-def _line(record: Any) -> str:
-    _, time_ms = record.timestamp()
-    moment = datetime.fromtimestamp(time_ms / 1000, UTC).strftime("%Y/%m/%d %H:%M:%S.%f")[:-3]
-    return (
-        f"rowtime: {moment} Z, key: {_text(record.key())}, value: {_text(record.value())}, "
-        f"partition: {record.partition()}"
-    )
-
-
-def _text(data: bytes | None) -> str:
-    """Return UTF-8 as text, other bytes as hexadecimal digits, null as <null>."""
-    if data is None:
-        return "<null>"
-    shown = data[:_BYTES_SHOWN_MAX]
-    more = "" if len(shown) == len(data) else f".. ({len(data)} bytes)"
-    try:
-        text = shown.decode()
-    except UnicodeDecodeError:
-        return f"0x{shown.hex()}{more}"
-    return (f"0x{shown.hex()}" if _UNPRINTED & set(text) else text) + more
+    def _line(self, record: Any) -> str:
+        _, time_ms = record.timestamp()
+        moment = datetime.fromtimestamp(time_ms / 1000, UTC).strftime("%Y/%m/%d %H:%M:%S.%f")[:-3]
+        key, value = (self._values.text(each) for each in (record.key(), record.value()))
+        return f"rowtime: {moment} Z, key: {key}, value: {value}, partition: {record.partition()}"

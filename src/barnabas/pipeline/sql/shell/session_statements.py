@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 from barnabas.pipeline.delivery.driver.cluster_state import ClusterState
 from barnabas.pipeline.delivery.plan import kafka_properties
 from barnabas.pipeline.sql import statement_values as st
 from barnabas.pipeline.sql.analysis.applied_statements import Definition
+from barnabas.pipeline.sql.analysis.pull_rules import check_pull
 from barnabas.pipeline.sql.analysis.query_analysis import plan_of
 from barnabas.pipeline.sql.catalog.source_definitions import Defaults
 from barnabas.pipeline.sql.planning.registry_inference import RegistryInference
@@ -34,7 +36,12 @@ from barnabas.pipeline.sql.shell.printed_topics import TopicLines
 from barnabas.pipeline.sql.shell.produced_rows import produced
 from barnabas.pipeline.sql.shell.session_values import SessionState
 from barnabas.pipeline.sql.shell.shown_objects import described, running, shown
-from barnabas.pipeline.sql.shell.transient_queries import TransientRows, columns_of
+from barnabas.pipeline.sql.shell.transient_queries import (
+    TableRows,
+    TransientRows,
+    columns_of,
+    table_key_of,
+)
 from barnabas.pipeline.sql.sql_failures import SqlError, UnresolvedError
 
 if TYPE_CHECKING:
@@ -73,12 +80,32 @@ class SessionStatements:
 
     def run(self, statement: st.Statement, source: StatementText) -> Answer:
         """Run a statement that is parsed; `source` is its text. Raises as `answer` does."""
-        try:
+        with _places(source):
             return self._answer(statement, source)
-        except UnresolvedError as error:
-            raise SqlError(str(error), source.line, source.column) from None
-        except SqlError as error:
-            raise _in_script(error, source) from None
+
+    def copied(self) -> SessionStatements:
+        """Return a session with the same variables and properties, to check statements."""
+        found = SessionStatements(self._backend)
+        found.variables |= self.variables
+        found.properties |= self.properties
+        return found
+
+    def checked(self, source: StatementText, catalog: Catalog) -> tuple[st.Statement, Catalog]:
+        """Return a statement, and what it would make of a catalog; only SET and DEFINE run.
+
+        Raises SqlError for a statement that is wrong.
+        """
+        statement = parse_statement(source, self.variables)
+        with _places(source):
+            if isinstance(statement, st.SetProperty | st.DefineVariable):
+                self._answer(statement, source)
+            elif isinstance(statement, st.InsertValues):
+                InsertedRow(statement, catalog)
+            elif isinstance(statement, st.Describe) and statement.subject == "SOURCE":
+                catalog.source(statement.name or "")
+            elif isinstance(statement, Definition) and not _is_control(statement):
+                catalog = self._change(statement, source).applied_to(catalog).catalog
+        return statement, catalog
 
     def _answer(self, statement: st.Statement, source: StatementText) -> Answer:
         if isinstance(statement, Definition):
@@ -100,14 +127,19 @@ class SessionStatements:
         if isinstance(statement, st.SetProperty):
             return self._property(statement)
         if isinstance(statement, st.PrintTopic):
-            return PrintedRecords(statement.topic, TopicLines(statement, self._librdkafka()))
+            registry = self._backend.settings.registry
+            lines = TopicLines(statement, self._librdkafka(), registry)
+            return PrintedRecords(statement.topic, lines)
         raise UnresolvedError(f"{source.text.split()[0].upper()} does not run yet")
 
     def _define(self, statement: Definition, source: StatementText) -> CommandDone:
-        if isinstance(statement, st.QueryControl) and statement.action != "TERMINATE":
+        if isinstance(statement, st.QueryControl) and _is_control(statement):
             return controlled(statement, self._backend.control(statement))
-        change = CatalogChange(statement, source.text, self._defaults(), self._start_position())
+        change = self._change(statement, source)
         return done(statement, self._backend.change(change).started)
+
+    def _change(self, statement: Definition, source: StatementText) -> CatalogChange:
+        return CatalogChange(statement, source.text, self._defaults(), self._start_position())
 
     def insert_rows(self, target: str, rows: Sequence[Mapping[str, Any]]) -> list[str | None]:
         """Write rows, given as objects of JSON, to a source in their order, up to one that fails.
@@ -141,18 +173,17 @@ class SessionStatements:
     def _select(self, statement: st.Select) -> Rows:
         catalog = self.catalog
         plan = plan_of(statement, catalog, is_persistent=False)
+        check_pull(statement, plan, self.properties)
         lookup = lookup_of(statement, plan, catalog)
         found = None if lookup is None else self._backend.looked_up(lookup)
+        name, columns, key = str(uuid.uuid4()), columns_of(plan), table_key_of(plan)
         if found is not None:
             rows, at_ms = found
             known = KnownRows(rows if plan.limit is None else rows[: plan.limit])
-            name = str(uuid.uuid4())
-            return Rows(
-                name, columns_of(plan), is_push=False, limit=None, source=known, at_ms=at_ms
-            )
-        rows = TransientRows(self._backend.app, plan, self._start_position())
-        is_push = plan.emit is not None
-        return Rows(str(uuid.uuid4()), columns_of(plan), is_push, plan.limit, rows)
+            return Rows(name, columns, False, None, known, key, at_ms)
+        kind = TransientRows if key is None else TableRows
+        rows = kind(self._backend.app, plan, self._start_position())
+        return Rows(name, columns, plan.emit is not None, plan.limit, rows, key)
 
     def _explain(self, statement: st.Explain) -> QueryDetails:
         catalog, state_of = self.catalog, self._backend.state_of
@@ -201,6 +232,22 @@ class SessionStatements:
         settings = self._backend.settings
         given = {**settings.properties, "bootstrap.servers": settings.bootstrap}
         return dict(kafka_properties.for_librdkafka(given))
+
+
+def _is_control(statement: st.Statement) -> bool:
+    """True for PAUSE and RESUME, which change no catalog."""
+    return isinstance(statement, st.QueryControl) and statement.action != "TERMINATE"
+
+
+@contextmanager
+def _places(source: StatementText) -> Generator[None]:
+    """Add to errors of a statement their line and column in the script."""
+    try:
+        yield
+    except UnresolvedError as error:
+        raise SqlError(str(error), source.line, source.column) from None
+    except SqlError as error:
+        raise _in_script(error, source) from None
 
 
 def _in_script(error: SqlError, source: StatementText) -> SqlError:

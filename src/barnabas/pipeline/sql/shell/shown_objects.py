@@ -100,9 +100,9 @@ def described(
     state_of: StateOf,
 ) -> av.Answer:
     """Return what a source or a function is. Raises UnresolvedError."""
-    known = {each.name: each for each in topics()} if statement.extended else {}
     if statement.subject == "FUNCTION":
         return av.FunctionDetails(_function(statement.name or ""))
+    known = {each.name: each for each in topics()}
     if statement.subject == "SOURCE":
         source = catalog.source(statement.name or "")
         return _details(source, catalog, known, state_of, is_extended=statement.extended)

@@ -6,13 +6,18 @@ import json
 import queue
 import tempfile
 import threading
+import time
+from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from barnabas.pipeline.delivery.driver import chained_states
 from barnabas.pipeline.delivery.micro_batches import stream_times
-from barnabas.pipeline.sql.catalog.source_values import SourceColumn
+from barnabas.pipeline.sql.catalog.source_values import WINDOW_BOUNDS, SourceColumn
+from barnabas.pipeline.sql.planning.column_structs import struct_of
 from barnabas.pipeline.sql.planning.query_planning import planned
 from barnabas.pipeline.sql.planning.sql_serdes import JsonColumns
+from barnabas.pipeline.sql.shell.answer_values import DeletedRow
 from barnabas.pipeline.streams.serdes import functions
 
 if TYPE_CHECKING:
@@ -22,6 +27,8 @@ if TYPE_CHECKING:
     from barnabas.pipeline.streams.stream_app import App
 
 _POLL_S: Final = 0.1
+_POSITIONS_S: Final = 30.0
+_POSITIONS_POLL_S: Final = 0.02
 _ROWS_MAX: Final = 500
 _QUEUED_MAX: Final = 10_000
 _TRIGGER: Final = "100 milliseconds"
@@ -34,6 +41,30 @@ def columns_of(plan: QueryPlan) -> tuple[SourceColumn, ...]:
     return tuple(SourceColumn(each.name, each.expression.type) for each in plan.value)
 
 
+def table_key_of(plan: QueryPlan) -> tuple[str, ...] | None:
+    """Return the columns of the key among the rows', None unless a table is pulled."""
+    if plan.emit is not None or plan.kind != "TABLE":
+        return None
+    names = {each.name for each in plan.key}
+    if plan.window is not None:
+        names |= {*WINDOW_BOUNDS}
+    return tuple(each for each in plan.columns if each in names)
+
+
+def _deleted(records: Any, plan: QueryPlan) -> Any:
+    """Return the struct of a row that is deleted: the columns of its key, and NULL for others."""
+    f = functions()
+    fields: list[str] = records.schema["key"].dataType.names
+    places = dict(zip((each.name for each in plan.key), fields, strict=False))
+    places |= {each: each for each in WINDOW_BOUNDS if each in fields}
+    return struct_of(
+        [
+            (each, f.col("key").getField(places[each]) if each in places else f.lit(None))
+            for each in plan.columns
+        ]
+    )
+
+
 class TransientRows:
     """The rows of a query that starts now: with EMIT CHANGES all that come, else those there are.
 
@@ -43,7 +74,7 @@ class TransientRows:
     def __init__(self, app: App, plan: QueryPlan, start: str) -> None:
         """Start the query, reading from `start`: earliest or latest."""
         self._left = plan.limit
-        self._found: queue.Queue[str] = queue.Queue(maxsize=_QUEUED_MAX)
+        self._found: queue.Queue[tuple[str, bool]] = queue.Queue(maxsize=_QUEUED_MAX)
         self._is_closed = threading.Event()
         self._closing = threading.Lock()
         with _starting:
@@ -51,8 +82,7 @@ class TransientRows:
 
     def _start(self, app: App, plan: QueryPlan, start: str) -> None:
         records = planned(app, plan, start)
-        text = JsonColumns(columns_of(plan), is_wrapped=True).encode(functions().col("value"))
-        frame = records.df.filter("value IS NOT NULL").select(text.cast("string").alias("row"))
+        frame = self._frame(records.df, plan)
         self._directory = tempfile.TemporaryDirectory(prefix="barnabas-sql-")
         directory = self._directory.name
         writer = frame.writeStream.outputMode(records.output_mode or "append")
@@ -67,6 +97,30 @@ class TransientRows:
         except BaseException:
             self._directory.cleanup()
             raise
+        if start == "latest":
+            self._wait_for_positions(len({each.source.topic for each in plan.relations}))
+
+    def _frame(self, records: Any, plan: QueryPlan) -> Any:
+        """Return the frame of the texts of rows, and whether each is deleted."""
+        f = functions()
+        value, encode = f.col("value"), JsonColumns(columns_of(plan), is_wrapped=True).encode
+        row = encode(value).cast("string")
+        if plan.kind != "TABLE":
+            return records.filter("value IS NOT NULL").select(row.alias("row"), f.lit(False))
+        deleted = encode(_deleted(records, plan)).cast("string")
+        return records.select(f.coalesce(row, deleted).alias("row"), value.isNull())
+
+    def _wait_for_positions(self, topics: int) -> None:
+        """Wait until Spark has noted the first position of each topic.
+
+        A record that comes after the header of the rows is then one of them.
+        """
+        sources = Path(self._directory.name) / "sources"
+        until = time.monotonic() + _POSITIONS_S
+        while self._running.isActive and len(list(sources.glob("*/0"))) < topics:
+            if time.monotonic() > until:
+                break
+            time.sleep(_POSITIONS_POLL_S)
 
     def take(self, timeout_s: float) -> list[Sequence[Any]] | None:
         """Return the rows that are there, waiting for the first; None behind the last."""
@@ -74,14 +128,17 @@ class TransientRows:
             return None
         wanted = _ROWS_MAX if self._left is None else min(self._left, _ROWS_MAX)
         try:
-            texts = [self._found.get(timeout=timeout_s)]
+            rows = [self._found.get(timeout=timeout_s)]
         except queue.Empty:
             return [] if self._has_more() else None
-        while len(texts) < wanted and not self._found.empty():
-            texts.append(self._found.get_nowait())
+        while len(rows) < wanted and not self._found.empty():
+            rows.append(self._found.get_nowait())
+        return self._taken(rows)
+
+    def _taken(self, rows: list[tuple[str, bool]]) -> list[Sequence[Any]]:
         if self._left is not None:
-            self._left -= len(texts)
-        return [list(json.loads(text).values()) for text in texts]
+            self._left -= len(rows)
+        return [(DeletedRow if gone else list)(json.loads(text).values()) for text, gone in rows]
 
     def close(self) -> None:
         """Stop the query."""
@@ -93,10 +150,10 @@ class TransientRows:
 
     def _put(self, rows: Any, batch: int) -> None:
         del batch
-        for row in rows.collect():
+        for text, is_deleted in rows.collect():
             while not self._is_closed.is_set():
                 try:
-                    self._found.put(row["row"], timeout=_POLL_S)
+                    self._found.put((text, is_deleted), timeout=_POLL_S)
                     break
                 except queue.Full:
                     continue
@@ -109,3 +166,38 @@ class TransientRows:
         if error is not None and not self._is_closed.is_set():
             raise error from None
         return False
+
+
+class TableRows(TransientRows):
+    """The newest row of each key of a table, once the query has read all that is there."""
+
+    def __init__(self, app: App, plan: QueryPlan, start: str) -> None:
+        """Start the query."""
+        self._newest: dict[str, str] = {}
+        super().__init__(app, plan, start)
+
+    def _frame(self, records: Any, plan: QueryPlan) -> Any:
+        """Return the frame of keys, and of the texts of rows, which are null for deleted ones."""
+        f = functions()
+        key = f.to_json(f.struct(f.col("key"))).alias("key")
+        row = JsonColumns(columns_of(plan), is_wrapped=True).encode(f.col("value"))
+        return records.select(key, row.cast("string").alias("row"))
+
+    def take(self, timeout_s: float) -> list[Sequence[Any]] | None:
+        """Return rows, once the query has ended; None behind the last. Raises its error."""
+        if self._left == 0 or self._is_closed.is_set():
+            return None
+        if self._running.isActive and not self._running.awaitTermination(timeout_s):
+            return []
+        if self._has_more() or not self._newest:
+            return None
+        wanted = _ROWS_MAX if self._left is None else min(self._left, _ROWS_MAX)
+        keys = list(islice(self._newest, wanted))
+        return self._taken([(self._newest.pop(key), False) for key in keys])
+
+    def _put(self, rows: Any, batch: int) -> None:
+        del batch
+        for key, row in rows.collect():
+            self._newest.pop(key, None)
+            if row is not None:
+                self._newest[key] = row
