@@ -1,11 +1,13 @@
 """A node with SCRAM users and ACLs, for tests of what connects to it."""
 
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from confluent_kafka import Producer
 from confluent_kafka.admin import (
     AclBinding,
+    AclBindingFilter,
     AclOperation,
     AclPermissionType,
     AdminClient,
@@ -19,6 +21,15 @@ from confluent_kafka.admin import (
 from barnabas.testing import Node
 from barnabas.testing.free_ports import free_ports
 
+_ANY_ACL = AclBindingFilter(
+    ResourceType.ANY,
+    None,
+    ResourcePatternType.ANY,
+    None,
+    None,
+    AclOperation.ANY,
+    AclPermissionType.ANY,
+)
 SCRAM_MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
 
 
@@ -96,6 +107,12 @@ def allow(
     admin = AdminClient({"bootstrap.servers": node.bootstrap})
     for future in admin.create_acls(acls).values():
         future.result(60)
+    deadline = time.monotonic() + 120
+    while not set(acls) <= set(
+        admin.describe_acls(_ANY_ACL).result(60)
+    ):  # Kafka applies them later
+        assert time.monotonic() < deadline, "the rights are not in effect"
+        time.sleep(0.05)
 
 
 def outcome_of_a_write(settings: Mapping[str, str], topic: str) -> str | None:

@@ -73,7 +73,7 @@ def write(server: ServerProcess, first: int, count: int) -> None:
     producer = Producer({"bootstrap.servers": server.bootstrap, "acks": "all"})
     for number in range(first, first + count):
         producer.produce(TOPIC, b"%d" % number, partition=number % PARTITIONS)
-    assert producer.flush(60) == 0
+    assert producer.flush(120) == 0
 
 
 def read(server: ServerProcess, count: int) -> list[int]:
@@ -89,7 +89,7 @@ def read(server: ServerProcess, count: int) -> list[int]:
     consumer.subscribe([TOPIC])
     found: list[int] = []
     while len(found) < count:
-        message = consumer.poll(60)
+        message = consumer.poll(120)
         assert message is not None, f"{len(found)} of {count} records"
         assert message.error() is None, message.error()
         found.append(int(message.value() or b""))
@@ -125,7 +125,7 @@ def test_a_group_fails_over_and_back_and_reads_each_record_once(
     }
     create, promote, reverse, promote_back, again, verify = drill_commands()
     admin = AdminClient({"bootstrap.servers": first.bootstrap})
-    admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1)])[TOPIC].result(30)
+    admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1)])[TOPIC].result(120)
     write(first, 0, 1000)
     commit_start(first)
     assert sorted(read(first, 1000)) == list(range(1000))
@@ -168,16 +168,16 @@ def test_mirrors_of_a_lost_source_are_promoted_at_once(
     source, target = clusters
     topic = f"lost-{number.name.lower()}"
     admin = AdminClient({"bootstrap.servers": source.bootstrap})
-    admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(30)
+    admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(120)
     sides = f"--from {source.bootstrap} --to {target.bootstrap}"
     run(f"mirror create {topic} {sides} --topics {topic} --yes --runner {runner.url}")
     runner.wait_states(topic, "RUNNING", ["RUNNING"])
     settings = {"bootstrap.servers": source.bootstrap, "transactional.id": topic}
     unfinished = Producer(settings)
-    unfinished.init_transactions(30)
+    unfinished.init_transactions(120)
     unfinished.begin_transaction()
     unfinished.produce(topic, b"open", partition=0)
-    assert unfinished.flush(30) == 0
+    assert unfinished.flush(120) == 0
     runner.wait(lambda: end_of(target, topic) == 1)
     os.kill(source.pid, number)
     try:
@@ -185,10 +185,10 @@ def test_mirrors_of_a_lost_source_are_promoted_at_once(
         shown = run(f"{promote} --now")
         assert f"promoted topic {topic}" in shown
         new = Producer({**settings, "bootstrap.servers": target.bootstrap})
-        new.init_transactions(30)
+        new.init_transactions(120)
         new.begin_transaction()
         new.produce(topic, b"new", partition=0)
-        new.commit_transaction(30)
+        new.commit_transaction(120)
         assert committed_values(target, topic) == [b"new"]
     finally:
         del unfinished
@@ -226,7 +226,7 @@ def committed_values(server: ServerProcess, topic: str) -> list[bytes]:
     consumer.assign([TopicPartition(topic, 0, 0)])
     found: list[bytes] = []
     while True:
-        message = consumer.poll(60)
+        message = consumer.poll(120)
         assert message is not None, "the topic has no end"
         if message.error() is not None:
             assert message.error().code() == KafkaError._PARTITION_EOF
