@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
     from compat_tests.sql_case_files import Case
 
-_WAIT_S: Final = 60.0
-_REQUEST_S: Final = 60.0
-_POLL_S: Final = 0.2
+_WAIT_S: Final = 120.0
+_REQUEST_S: Final = 240.0
+_POLL_S: Final = 2.0
 _TOPIC: Final = re.compile(r"kafka_topic *= *'([^']*)'", re.IGNORECASE)
 _PARTITIONS: Final = re.compile(r"partitions *= *(\d+)", re.IGNORECASE)
 _V1: Final = {"Accept": "application/vnd.ksql.v1+json"}
