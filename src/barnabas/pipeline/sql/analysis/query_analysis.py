@@ -66,7 +66,7 @@ def plan_of(query: Select, catalog: Catalog, *, is_persistent: bool) -> QueryPla
     relations = _relations(query, catalog, [source, *(right for _, right in others)])
     joins = joined(relations, tuple(others)) if others else JoinedSources((), ())
     relations = _with_made(query, relations, joins)
-    where = None if query.where is None else _condition(query.where, relations, "WHERE")
+    where = None if query.where is None else _condition(query.where, _ungrouped(relations), "WHERE")
     is_table = source.source.is_table
     _check_clauses(query, is_table=is_table)
     if is_persistent and is_table and source.source.window is not None:
@@ -127,6 +127,11 @@ def _with_made(query: Select, relations: Relations, joins: JoinedSources) -> Rel
     if joins.is_synthetic:
         made[JOINED, "ROWKEY"] = joins.joins[-1].left_key.type
     return replace(relations, made=made)
+
+
+def _ungrouped(relations: Relations) -> Relations:
+    """Return the names before GROUP BY, which makes the windows."""
+    return replace(relations, made={key: kind for key, kind in relations.made.items() if key[0]})
 
 
 def _check_clauses(query: Select, *, is_table: bool) -> None:
