@@ -114,7 +114,7 @@ public class MirrorMakerOracle {
     }
 
     static boolean isOwn(String name) {
-        return !ConnectorConfig.configDef().names().contains(name) && !name.startsWith("ssl.") && !name.startsWith("sasl.");
+        return !ConnectorConfig.configDef().names().contains(name);
     }
 
     /** The connector's own properties in their order. */

@@ -28,6 +28,7 @@ from compat_tests.pipeline.test_java_connect import (
     read,
 )
 from compat_tests.pipeline.test_java_connect import missing as connectors_missing
+from compat_tests.pipeline.test_rest_differential import normalized
 from compat_tests.postgres import PostgresServer
 from compat_tests.servers import ServerProcess
 
@@ -43,6 +44,24 @@ MIRROR_CONFIG = {
     "refresh.topics.interval.seconds": "many",
     "value.converter": "org.example.NoConverter",
 }
+
+
+OWN_CONFIG = {
+    "name": "m",
+    "source.cluster.alias": "a",
+    "security.protocol": "SASL_SSL",
+    "ssl.truststore.type": "PEM",
+    "ssl.truststore.password": "secret",
+    "sasl.login.refresh.window.factor": "2",
+    "sasl.login.connect.timeout.ms": "soon",
+}
+"""A configuration that the runner's own connectors are validated with."""
+WORKER_DEFAULTS = {
+    "connector.plugin.version",
+    *(f"{each}.converter" for each in ("key", "value", "header")),
+    *(f"{each}.converter.plugin.version" for each in ("key", "value", "header")),
+}
+"""Properties whose defaults MirrorMaker 2's definitions hide, and the runner shows."""
 
 
 class HostingRunner(RunnerProcess):
@@ -249,6 +268,20 @@ def test_plugins_and_validation_are_those_of_a_worker_alone(
         ):
             expected, found = (ask(worker, method, path, body) for worker in (alone, runner))
             assert found == expected, path
+        for kind in ("Source", "Checkpoint", "Heartbeat"):
+            path = f"/connector-plugins/Mirror{kind}/config/validate"
+            config = {**OWN_CONFIG, "connector.class": f"{MIRROR}.Mirror{kind}Connector"}
+            java, ours = (ask(worker, "PUT", path, config) for worker in (alone, runner))
+            assert ours[0] == java[0] == 200
+            wanted, found = (
+                {name: each for name, each in configs.items() if name not in WORKER_DEFAULTS}
+                for configs in (
+                    normalized(java[1], "java")["configs"],
+                    normalized(ours[1], "barnabas")["configs"],
+                )
+            )
+            assert list(found) == list(wanted), kind
+            assert [found[each] for each in found if found[each] != wanted[each]] == [], kind
     finally:
         alone.stop()
 

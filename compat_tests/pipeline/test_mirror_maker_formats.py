@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from barnabas.pipeline.definitions.config_def import ConfigKey
 from barnabas.pipeline.definitions.config_types import value_text
 from barnabas.pipeline.mirror.mirrormaker.connector_properties import (
     CHECKPOINT_DEFINITION,
@@ -116,6 +117,14 @@ def test_java_agrees_on_records_names_and_translations() -> None:
         assert found == wanted, words
 
 
+def default_text(key: ConfigKey) -> str:
+    """Return a default as Java writes it."""
+    if isinstance(key.default, Enum):
+        return "required"
+    text = value_text(key.default)
+    return "null" if text is None else text
+
+
 def test_java_agrees_on_properties_and_messages() -> None:
     definitions = {
         "Source": SOURCE_DEFINITION,
@@ -129,14 +138,17 @@ def test_java_agrees_on_properties_and_messages() -> None:
         {"source.cluster.alias": "A", "replication.factor": "9999999999"},
         {"source.cluster.alias": "A", "checkpoints.topic.replication.factor": "40000"},
         {"source.cluster.alias": "A", "emit.heartbeats.interval.seconds": "1.5"},
+        {"source.cluster.alias": "A", "sasl.login.refresh.window.factor": "0.25"},
+        {"source.cluster.alias": "A", "sasl.login.refresh.buffer.seconds": "3601"},
+        {"source.cluster.alias": "A", "sasl.oauthbearer.assertion.algorithm": "none"},
+        {"source.cluster.alias": "A", "sasl.login.connect.timeout.ms": "soon"},
     ]
     lines = [["definition", kind] for kind in definitions]
     expected = [
         "\t".join(
             " ".join(
                 [
-                    *(key.name, key.type.name),
-                    "required" if isinstance(key.default, Enum) else value_text(key.default) or "",
+                    *(key.name, key.type.name, default_text(key)),
                     *(key.importance.value, key.display_name),
                 ]
             )

@@ -68,4 +68,4 @@ async def main(source: str, target: str, offsets: str, kill_at: str = "") -> Non
 
 
 if __name__ == "__main__":
-    trio.run(main, *sys.argv[1:])
+    trio.run(main, *sys.argv[1:])  # pyright: ignore[reportArgumentType]

@@ -13,7 +13,7 @@ from barnabas.client.broker_connection import BrokerConnection, PostedRequest
 from barnabas.client.failures import ConnectionFailureError
 from barnabas.pipeline.mirror.batch_copy import CopiedData
 from barnabas.pipeline.mirror.flow_values import Partition
-from barnabas.pipeline.mirror.target_produces import check_produced
+from barnabas.pipeline.mirror.target_produces import await_answers, check_produced
 from barnabas.pipeline.mirror.target_transaction import TargetTransaction
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.produce import ProduceRequest, ProduceResponse
@@ -87,12 +87,16 @@ class TailProduces:
             await trio.sleep(_MARKERS_S)
             first = again
         posted: deque[tuple[list[_Sent], PostedRequest[ProduceResponse]]] = deque()
-        for each in others:
-            if len(posted) >= _IN_FLIGHT:
+        try:
+            for each in others:
+                if len(posted) >= _IN_FLIGHT:
+                    await self._settle_all(*posted.popleft())
+                posted.append((each, await self._post(connection, each)))
+            while posted:
                 await self._settle_all(*posted.popleft())
-            posted.append((each, await self._post(connection, each)))
-        for each, request in posted:
-            await self._settle_all(each, request)
+        except (KafkaError, ClientError):
+            await await_answers(request for _, request in posted)
+            raise
 
     async def _connected(
         self, node_id: int, wanted: Sequence[PartitionBatches]

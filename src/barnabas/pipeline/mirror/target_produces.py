@@ -1,7 +1,8 @@
 """The Produce requests of a copy: several of one partition in flight, answered in order."""
 
+import contextlib
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from barnabas.client import KafkaClient
@@ -35,6 +36,16 @@ def check_produced(
             raise
         text = f"{where[0]}-{where[1]}: {answer.error_message}"
         raise KafkaError(error.code, text) from None
+
+
+async def await_answers(posted: Iterable[PostedRequest[ProduceResponse]]) -> None:
+    """Return when requests are answered or lost.
+
+    An abort must not overtake a batch, which would begin a transaction that nothing ends.
+    """
+    for each in posted:
+        with contextlib.suppress(ConnectionFailureError):
+            await each.response()
 
 
 class TargetProduces:
@@ -81,13 +92,17 @@ class TargetProduces:
             await self._settle()
 
     async def _settle(self) -> None:
-        """Await the oldest response."""
+        """Await the oldest response; after a failure, all of them."""
         posted, batch = self._posted.popleft()
         try:
-            response = await posted.response()
-        except ConnectionFailureError:
-            self._client.metadata.forget_leader(self._topic, self._partition)
+            self._check(await posted.response(), batch)
+        except (KafkaError, ConnectionFailureError) as error:
+            if isinstance(error, ConnectionFailureError):
+                self._client.metadata.forget_leader(self._topic, self._partition)
+            await await_answers(posted for posted, _ in self._posted)
             raise
+
+    def _check(self, response: ProduceResponse, batch: CopiedData) -> None:
         for topic in response.responses:
             for answer in topic.partition_responses:
                 check_produced(self._client, answer, (self._topic, self._partition))

@@ -29,8 +29,9 @@ def test_each_property_has_a_row_that_is_true() -> None:
     listed = rows()
     for definition in (SOURCE_DEFINITION, CHECKPOINT_DEFINITION, HEARTBEAT_DEFINITION):
         for name in definition.keys:
-            assert name in listed, name
-            is_ignored = listed[name].startswith("ignored: ")
+            client = re.sub(r"^(ssl|sasl)\..*", r"\1.*", name)
+            assert client in listed, name
+            is_ignored = listed[client].startswith("ignored: ")
             assert is_ignored == (name in WITHOUT_EFFECT), name
 
 

@@ -1,8 +1,4 @@
-"""The properties of MirrorMaker 2's three connectors: names, types, defaults and order of 4.3.0.
-
-The properties of TLS and SASL, which Java's definitions repeat, are those of clients
-(`source.cluster.*`, `target.cluster.*`), and are not listed.
-"""
+"""The properties of MirrorMaker 2's three connectors: names, types, defaults and order of 4.3.0."""
 
 from typing import Any, Final
 
@@ -14,6 +10,7 @@ from barnabas.pipeline.definitions.config_types import (
 )
 from barnabas.pipeline.definitions.config_validators import OneOf
 from barnabas.pipeline.mirror.flow_connector import CONFIGS_EXCLUDED
+from barnabas.pipeline.mirror.mirrormaker.client_properties import SASL_KEYS, TLS_KEYS, UNUSED
 from barnabas.pipeline.mirror.mirrormaker.replication_policies import DEFAULT_POLICY
 
 MIRROR: Final = "org.apache.kafka.connect.mirror"
@@ -31,7 +28,6 @@ GROUPS_EXCLUDED: Final = ("console-consumer-.*", "connect-.*", "__.*")
 _HIGH, _MEDIUM, _LOW = Importance.HIGH, Importance.MEDIUM, Importance.LOW
 _PROTOCOLS: Final = ("SASL_SSL", "PLAINTEXT", "SSL", "SASL_PLAINTEXT")
 """In the order in which Java's message has them."""
-_UNUSED: Final = "It has no effect in barnabas."
 _FOLLOWS: Final = "topics are looked at every 5 seconds, ACLs every minute"
 _GROUPS: Final = "groups are looked at for each checkpoint"
 _CLIENT: Final = "clients of barnabas have timeouts of requests"
@@ -67,7 +63,7 @@ def _class(name: str, text: str) -> ConfigKey:
     return _key(name, ConfigType.CLASS, DEFAULT_FILTERS[name], text)
 
 
-_METRIC_NAMES: Final = _key("metric.names.formats", ConfigType.LIST, ["legacy"], _UNUSED)
+_METRIC_NAMES: Final = _key("metric.names.formats", ConfigType.LIST, ["legacy"], UNUSED)
 
 _COMMON: Final = (
     _key(
@@ -92,7 +88,7 @@ _COMMON: Final = (
         "target.cluster.; without target.cluster.bootstrap.servers it is the runner's cluster.",
         _HIGH,
     ),
-    _key("admin.timeout.ms", ConfigType.LONG, 60_000, _UNUSED),
+    _key("admin.timeout.ms", ConfigType.LONG, 60_000, UNUSED),
     _key(
         "replication.policy.class",
         ConfigType.CLASS,
@@ -117,7 +113,7 @@ _COMMON: Final = (
         "metric.reporters",
         ConfigType.LIST,
         ["org.apache.kafka.common.metrics.JmxReporter"],
-        _UNUSED,
+        UNUSED,
     ),
     ConfigKey(
         "security.protocol",
@@ -127,7 +123,9 @@ _COMMON: Final = (
         "The protocol of clients of both clusters.",
         validator=_protocol,
     ),
-    _key("config.providers", ConfigType.LIST, [], _UNUSED),
+    _key("config.providers", ConfigType.LIST, [], UNUSED),
+    *TLS_KEYS,
+    *SASL_KEYS,
 )
 
 _LOCATION: Final = ConfigKey(
@@ -164,13 +162,13 @@ SOURCE_DEFINITION: Final = ConfigDef(
         ),
         _TOPIC_FILTER,
         _class("config.property.filter.class", "Only the default is supported."),
-        _key("consumer.poll.timeout.ms", ConfigType.LONG, 1_000, _UNUSED),
+        _key("consumer.poll.timeout.ms", ConfigType.LONG, 1_000, UNUSED),
         _key("refresh.topics.enabled", ConfigType.BOOLEAN, True, "Only true is supported."),
-        _key("refresh.topics.interval.seconds", ConfigType.LONG, 600, _UNUSED),
+        _key("refresh.topics.interval.seconds", ConfigType.LONG, 600, UNUSED),
         _key("sync.topic.configs.enabled", ConfigType.BOOLEAN, True, "True copies properties."),
-        _key("sync.topic.configs.interval.seconds", ConfigType.LONG, 600, _UNUSED),
+        _key("sync.topic.configs.interval.seconds", ConfigType.LONG, 600, UNUSED),
         _key("sync.topic.acls.enabled", ConfigType.BOOLEAN, True, "True copies ACLs of topics."),
-        _key("sync.topic.acls.interval.seconds", ConfigType.LONG, 600, _UNUSED),
+        _key("sync.topic.acls.interval.seconds", ConfigType.LONG, 600, UNUSED),
         _key(
             "replication.factor",
             ConfigType.INT,
@@ -199,7 +197,7 @@ SOURCE_DEFINITION: Final = ConfigDef(
 CHECKPOINT_DEFINITION: Final = ConfigDef(
     [
         *_COMMON,
-        _key("consumer.poll.timeout.ms", ConfigType.LONG, 1_000, _UNUSED),
+        _key("consumer.poll.timeout.ms", ConfigType.LONG, 1_000, UNUSED),
         _key(
             "groups",
             ConfigType.LIST,
@@ -216,7 +214,7 @@ CHECKPOINT_DEFINITION: Final = ConfigDef(
         ),
         _class("group.filter.class", "Only the default is supported."),
         _key("refresh.groups.enabled", ConfigType.BOOLEAN, True, "Only true is supported."),
-        _key("refresh.groups.interval.seconds", ConfigType.LONG, 600, _UNUSED),
+        _key("refresh.groups.interval.seconds", ConfigType.LONG, 600, UNUSED),
         _key("emit.checkpoints.enabled", ConfigType.BOOLEAN, True, "True writes checkpoints."),
         _key(
             "emit.checkpoints.interval.seconds",
