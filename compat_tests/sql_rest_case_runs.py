@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from compat_tests.sql_case_files import Case
 
 _WAIT_S: Final = 60.0
-_REQUEST_S: Final = 60.0
-_POLL_S: Final = 0.2
+_REQUEST_S: Final = 240.0
+_POLL_S: Final = 2.0
 _TOPIC: Final = re.compile(r"kafka_topic *= *'([^']*)'", re.IGNORECASE)
 _PARTITIONS: Final = re.compile(r"partitions *= *(\d+)", re.IGNORECASE)
 _V1: Final = {"Accept": "application/vnd.ksql.v1+json"}
@@ -42,10 +42,17 @@ class RefusedError(Exception):
 class RestServers:
     """A node, a registry and a runner, on which cases run one after the other."""
 
-    def __init__(self, bootstrap: str, registry: str, url: str, wait_s: float = _WAIT_S) -> None:
-        """`wait_s` is for an answer to become the one that is expected."""
+    def __init__(
+        self,
+        bootstrap: str,
+        registry: str,
+        url: str,
+        wait_s: float = _WAIT_S,
+        push_s: float = _WAIT_S,
+    ) -> None:
+        """`wait_s` is for an answer to become the one that is expected, `push_s` for a row."""
         self._registry = registry
-        self._wait_s = wait_s
+        self._wait_s, self._push_s = wait_s, push_s
         self._topics: list[str] = []
         self._bootstrap = bootstrap
         self._client = httpx.Client(base_url=url, timeout=_REQUEST_S)
@@ -71,7 +78,7 @@ class RestServers:
             schemas = CaseSchemas.registered(self._registry, case.topics)
             self._create_topics(case)
             run = _RestRun(case, schemas, self._client, self._bootstrap)
-            run.wait_s = self._wait_s
+            run.wait_s, run.push_s = self._wait_s, self._push_s
             run.run()
         except RefusedError as error:
             return None if case.refused else f"refused: {error}"
@@ -116,7 +123,7 @@ class _RestRun:
     def __init__(
         self, case: RestCase, schemas: CaseSchemas, client: httpx.Client, bootstrap: str
     ) -> None:
-        self.wait_s = _WAIT_S
+        self.wait_s = self.push_s = _WAIT_S
         self._case = case
         self._client = client
         self._bootstrap = bootstrap
@@ -196,7 +203,8 @@ class _RestRun:
     def _answer(self, text: str) -> list[dict[str, Any]]:
         body = {"ksql": f"{text};", "streamsProperties": self._properties}
         found: Any = json.loads(
-            _checked(self._client.post("/query", json=body, headers=_V1)).text, parse_float=str
+            _checked(self._client.post("/query", json=body, headers=_V1, timeout=self.push_s)).text,
+            parse_float=str,
         )
         return _without_errors(found)
 
@@ -205,7 +213,8 @@ class _RestRun:
         (text,) = self._queries
         (wanted,) = [each["query"] for each in self._case.responses if "query" in each]
         body = {"ksql": f"{text};", "streamsProperties": self._properties}
-        with self._client.stream("POST", "/query", json=body, headers=_V1) as response:
+        request = {"json": body, "headers": _V1, "timeout": self.push_s}
+        with self._client.stream("POST", "/query", **request) as response:
             if not response.is_success:
                 response.read()
             _checked(response)

@@ -50,7 +50,8 @@ class _CaseRunner(RunnerProcess):
 @contextmanager
 def rest_servers() -> Generator[RestServers]:
     """Start a node, a registry and a runner, and stop them at the end."""
-    server = BarnabasProcess()
+    # Records of cases have times of 1970, which retention would remove.
+    server = BarnabasProcess({"log.retention.ms": "-1"})
     with (
         tempfile.TemporaryDirectory() as directory,
         started(server),

@@ -226,7 +226,7 @@ def test_cases_of_ksqldb_pass_or_are_named_with_the_difference(
     (tmp_path / "own.json").write_text(json.dumps({"tests": tests}))
     with live_registry(runner.bootstrap, unique("_schemas_of_rest")) as registry:
         url = f"http://127.0.0.1:{runner.sql_port}"
-        with RestServers(runner.bootstrap, registry, url, wait_s=0) as servers:
+        with RestServers(runner.bootstrap, registry, url, wait_s=0, push_s=WAIT_S) as servers:
             found = [servers.failure_of(each) for each in rest_cases_of(tmp_path)]
     message = "the final message is Query Completed, and not Limit Reached"
     assert found == [None, f"differs: {message}", None]

@@ -82,6 +82,18 @@ def test_failure_of_an_expression_names_it() -> None:
     )
 
 
+def test_failure_of_records_that_are_gone_has_the_reason() -> None:
+    text = """Some data may have been lost because they are not available in Kafka;
+either the data was aged out by Kafka or the topic may have been deleted
+Reason: Could not read records in offset [0, 3) for topic partition t-0
+with consumer group g.
+"""
+    assert from_text(text).message == (
+        "records that the job has not read are no longer in Kafka: Could not read records in "
+        "offset [0, 3) for topic partition t-0"
+    )
+
+
 def test_failure_without_mark_shows_the_line_with_the_exception() -> None:
     assert from_text(TRACE.format("KeyError: 'x'")).message == "KeyError: 'x'"
 

@@ -150,6 +150,11 @@ REFUSED = [
     ("SELECT r.id, other FROM r JOIN s ON r.id = s.id", "needs WITHIN"),
     ("SELECT t.id, n FROM t JOIN u ON t.id = u.id + 0", "key of the table U, which is ID"),
     ("SELECT id, NULL AS nothing FROM r", "NOTHING is NULL and has no type"),
+    (
+        "SELECT id, COUNT(*) AS n FROM r WINDOW TUMBLING (SIZE 1 DAY) WHERE windowstart > 1 "
+        "GROUP BY id",
+        "There is no column WINDOWSTART for WHERE",
+    ),
     ("SELECT id, name FROM s LIMIT 3", "LIMIT is not for a query that continues"),
     ("SELECT id, name FROM s WHERE id = NULL", "The operator = takes no NULL: use IS NULL"),
     ("SELECT id, 1 + NULL AS n FROM s", "The operator + takes no NULL"),

@@ -65,6 +65,10 @@ _PERMANENT: Final = (
 # The states of SQL for data that an expression cannot take, such as a division by zero; 22000 is
 # Spark's for deleted offsets.
 _DATA_EXCEPTION: Final = re.compile(r"SQLSTATE: 22(?!000)\w{3}")
+# Spark's text about records that retention or a deletion has removed, in several lines.
+_LOST: Final = re.compile(
+    r"^Some data may have been lost.*?^Reason: *(.*?)$", re.MULTILINE | re.DOTALL
+)
 # In texts of exceptions that went through Python: the first says nothing, the second is a prefix.
 _CALL_FAILED: Final = "py4j.protocol.Py4JJavaError: "
 _CAPTURED: Final = "pyspark.errors.exceptions.captured."
@@ -123,6 +127,9 @@ def from_text(text: str) -> JobFailure:
         found = _EXPRESSION.search(text)
         which = f"the expression `{found[1].strip()}`" if found else "an expression"
         return JobFailure(f"{which} failed for a record: {_last_line(text)}", True, trace=trace)
+    if found := _LOST.search(text):
+        message = f"records that the job has not read are no longer in Kafka: {found[1]}"
+        return JobFailure(message, False, trace=trace)
     return JobFailure(_last_line(text), False, trace=trace)
 
 

@@ -66,7 +66,9 @@ def plan_of(query: Select, catalog: Catalog, *, is_persistent: bool) -> QueryPla
     relations = _relations(query, catalog, [source, *(right for _, right in others)])
     joins = joined(relations, tuple(others)) if others else JoinedSources((), ())
     relations = _with_made(query, relations, joins)
-    where = None if query.where is None else _condition(query.where, relations, "WHERE")
+    where = (
+        None if query.where is None else _condition(query.where, _before_groups(relations), "WHERE")
+    )
     is_table = source.source.is_table
     _check_clauses(query, is_table=is_table)
     if is_persistent and is_table and source.source.window is not None:
@@ -127,6 +129,12 @@ def _with_made(query: Select, relations: Relations, joins: JoinedSources) -> Rel
     if joins.is_synthetic:
         made[JOINED, "ROWKEY"] = joins.joins[-1].left_key.type
     return replace(relations, made=made)
+
+
+def _before_groups(relations: Relations) -> Relations:
+    """Return the names that WHERE knows: GROUP BY makes the windows after it."""
+    made = {key: kind for key, kind in relations.made.items() if key[0]}
+    return replace(relations, made=made, clause="WHERE")
 
 
 def _check_clauses(query: Select, *, is_table: bool) -> None:

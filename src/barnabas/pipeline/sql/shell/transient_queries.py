@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from barnabas.pipeline.streams.stream_app import App
 
 _POLL_S: Final = 0.1
-_POSITIONS_S: Final = 30.0
+_POSITIONS_S: Final = 120.0
 _POSITIONS_POLL_S: Final = 0.02
 _ROWS_MAX: Final = 500
 _QUEUED_MAX: Final = 10_000
