@@ -39,9 +39,9 @@ APART_MS: Final = (0, 7 * HOUR_MS, 15 * HOUR_MS)
 """The time of each partition, from that of the first one."""
 PER_SECOND: Final = 100
 STEP_MS: Final = 400
-"""The time of an event is so much later than that of the event before it."""
+"""The time between an event and the next one."""
 CHANGE_EVERY: Final = 5
-"""The table changes before the first of so many kills."""
+"""The table changes before each kill whose number is a multiple of this one."""
 WAIT_S: Final = 300.0
 IDS: Final = [f"id-{number}" for number in range(40)]
 MARKS: Final = "mark"
@@ -180,7 +180,7 @@ class SkewedInput:
         self._producer.produce("users", value, key, partition=partition_of(key))
 
     def end(self) -> None:
-        """Send no more events; return when all are acknowledged."""
+        """End the load; return when all records are acknowledged."""
         self._ended.set()
         self._thread.join()
         assert self._producer.flush(WAIT_S) == 0

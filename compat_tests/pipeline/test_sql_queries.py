@@ -7,12 +7,14 @@ from typing import Any
 import pytest
 
 from barnabas import streams as ks
+from barnabas.pipeline.delivery.micro_batches import query_version
 from barnabas.pipeline.sql.analysis.applied_statements import Definition, applied
 from barnabas.pipeline.sql.catalog.catalog_changes import Catalog
 from barnabas.pipeline.sql.catalog.source_definitions import Defaults
 from barnabas.pipeline.sql.planning.query_writing import written
 from barnabas.pipeline.sql.planning.registry_inference import RegistryInference
 from barnabas.pipeline.sql.scripts import parse_script
+from barnabas.pipeline.streams.serdes import functions
 from compat_tests import spark as setup
 from tests.registry.live_registry import live_registry
 
@@ -270,3 +272,17 @@ def test_formats_with_a_schema_are_written_and_read(engine, registry: str, form:
     assert [each.key for each in found] == [b'"pen"', b'"i"']
     nested = {"N": 9, "AT": 9}
     assert values(found)[0] == {"ID": 7, "TAGS": ["x"], "PRICE": 1.5, "NESTED": nested}
+
+
+def test_version_of_a_query_is_the_same_when_it_starts_again(engine) -> None:
+    """Spark numbers the parameters of lambdas, which read JSON, in each process."""
+
+    def version() -> query_version.QueryVersion:
+        f = functions()
+        rows = engine.session.readStream.format("rate").load()
+        kept = f.filter(f.array("value"), lambda value: value > 1)
+        key = f.aggregate(kept, f.lit(0).cast("bigint"), lambda total, value: total + value)
+        grouped = rows.select(key.alias("_group")).groupBy("_group").agg(f.count("*"))
+        return query_version.of_frame(grouped, "update")
+
+    assert version() == version()

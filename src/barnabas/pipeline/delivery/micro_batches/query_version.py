@@ -24,9 +24,11 @@ from barnabas.pipeline.delivery.plan.task_failures import refused
 _FORMAT: Final = 2
 _UNNAMED: Final = re.compile(
     r"#\d+L?|@[0-9a-f]{5,}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|-T\d+ms"
+    r"|(?<=lambda [xyz])_\d+"
 )
-"""The ids of columns, objects and nodes, which differ in each process, and the delays of
-watermarks, which may change."""
+"""The ids of columns, objects and nodes, the numbers of parameters, which differ in each process,
+and the delays of watermarks, which may change."""
+_PARAMETER: Final = re.compile(r"(?<=lambda [xyz])_\d+")
 _SLIDE: Final = re.compile(r"% (\d+)\)")
 _LENGTH: Final = re.compile(r"\) \+ (\d+)\), LongType, TimestampType\)")
 _OFFSET: Final = re.compile(r", LongType\) - (\d+)\) %")
@@ -65,6 +67,8 @@ def decode(content: bytes) -> QueryVersion | None:
         if fields["format"] != _FORMAT:
             return None
         parts = {str(name): str(text) for name, text in fields["parts"].items()}
+        if fields["spark"]:  # earlier releases of barnabas have kept the numbers
+            parts = {name: _PARAMETER.sub("", text) for name, text in parts.items()}
         return QueryVersion(parts, str(fields["digest"]), str(fields["spark"]))
     except (ValueError, KeyError, TypeError, AttributeError):
         return None
