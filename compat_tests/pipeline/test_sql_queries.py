@@ -2,6 +2,8 @@
 
 import json
 from collections.abc import Iterator, Sequence
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,7 +16,6 @@ from barnabas.pipeline.sql.catalog.source_definitions import Defaults
 from barnabas.pipeline.sql.planning.query_writing import written
 from barnabas.pipeline.sql.planning.registry_inference import RegistryInference
 from barnabas.pipeline.sql.scripts import parse_script
-from barnabas.pipeline.streams.serdes import functions
 from compat_tests import spark as setup
 from tests.registry.live_registry import live_registry
 
@@ -33,18 +34,20 @@ CREATE TABLE items (item STRING PRIMARY KEY, name STRING)
 
 def driver_of(engine: Any, query: str, registry: str = "") -> ks.TestDriver:
     """Return a driver that runs the queries of a script."""
+    described = partial(describe, query=query, registry=registry)
+    return ks.TestDriver(described, session=engine.session, registry=registry)
 
-    def describe(app: ks.App) -> None:
-        catalog = Catalog()
-        defaults = Defaults(schemas=RegistryInference(registry) if registry else None)
-        for statement in parse_script(SOURCES + query):
-            assert isinstance(statement, Definition)
-            found = applied(statement, catalog, defaults)
-            catalog = found.catalog
-            if found.started is not None:
-                written(app, found.started.query)
 
-    return ks.TestDriver(describe, session=engine.session, registry=registry)
+def describe(app: ks.App, query: str, registry: str = "") -> None:
+    """Describe the queries of a script in an app."""
+    catalog = Catalog()
+    defaults = Defaults(schemas=RegistryInference(registry) if registry else None)
+    for statement in parse_script(SOURCES + query):
+        assert isinstance(statement, Definition)
+        found = applied(statement, catalog, defaults)
+        catalog = found.catalog
+        if found.started is not None:
+            written(app, found.started.query)
 
 
 def order(key: int, **fields: object) -> ks.TestRecord:
@@ -274,15 +277,24 @@ def test_formats_with_a_schema_are_written_and_read(engine, registry: str, form:
     assert values(found)[0] == {"ID": 7, "TAGS": ["x"], "PRICE": 1.5, "NESTED": nested}
 
 
-def test_version_of_a_query_is_the_same_when_it_starts_again(engine) -> None:
-    """Spark numbers the parameters of lambdas, which read JSON, in each process."""
+def test_version_of_a_query_is_the_same_when_it_starts_again(engine, tmp_path: Path) -> None:
+    """Spark numbers the parameters of lambdas, which read JSON, and DataFrames with figures."""
+    query = """
+    CREATE TABLE out AS SELECT item, COUNT(*) AS n FROM orders WINDOW TUMBLING (SIZE 1 HOUR)
+        GROUP BY item;
+    CREATE STREAM joined AS SELECT o.item AS item, i.name AS name FROM orders o JOIN items i
+        ON o.item = i.item;
+    """
 
-    def version() -> query_version.QueryVersion:
-        f = functions()
-        rows = engine.session.readStream.format("rate").load()
-        kept = f.filter(f.array("value"), lambda value: value > 1)
-        key = f.aggregate(kept, f.lit(0).cast("bigint"), lambda total, value: total + value)
-        grouped = rows.select(key.alias("_group")).groupBy("_group").agg(f.count("*"))
-        return query_version.of_frame(grouped, "update")
+    def versions() -> list[query_version.QueryVersion]:
+        app = ks.App.attach(engine.session, "versions", state=tmp_path)
+        describe(app, query)
+        outputs = app._queries.outputs.values()
+        return [
+            query_version.of_frame(app._queries.rows(each), each.output_mode or "")
+            for each in outputs
+        ]
 
-    assert version() == version()
+    first = versions()
+    assert len(first) > 1
+    assert versions() == first

@@ -92,8 +92,13 @@ def of_frame(frame: DataFrame, output_mode: str) -> QueryVersion:
     parts |= {f"state {number}": text for number, text in enumerate(reversed(stateful), 1)}
     if keys := [key for node in nodes for key in _kernel_keys(node, names)]:
         parts["keys"] = ", ".join(reversed(keys))
-    inner = [_text(node) for node in nodes if int(node.children().size()) > 0]
+    inner = [_text(node) for node in nodes if _decides_rows(node)]
     return QueryVersion(parts, _digest([sources, inner]), str(pyspark("version").__version__))
+
+
+def _decides_rows(node: Any) -> bool:
+    """True for an operator; one that collects figures has the number of its DataFrame, too."""
+    return int(node.children().size()) > 0 and str(node.nodeName()) != "CollectMetrics"
 
 
 def check(files: CheckpointFiles, version: QueryVersion, *, is_partly_written: bool) -> None:
