@@ -45,7 +45,6 @@ def test_columns_of_the_registry_are_left_out() -> None:
     [
         (ks.Float(), "SQL has no format for the serde Float: write the topic with one of Bytes, "),
         (ks.Json(), "Json needs its schema here"),
-        (ks.Json("a FLOAT"), "SQL has no type for Spark's float"),
     ],
 )
 def test_serdes_that_sql_does_not_have_are_refused(value: ks.Serde, reason: str) -> None:

@@ -286,8 +286,8 @@ def test_version_of_a_query_is_the_same_when_it_starts_again(engine, tmp_path: P
         ON o.item = i.item;
     """
 
-    def versions() -> list[query_version.QueryVersion]:
-        app = ks.App.attach(engine.session, "versions", state=tmp_path)
+    def versions(state: str) -> list[query_version.QueryVersion]:
+        app = ks.App.attach(engine.session, "versions", state=tmp_path / state)
         describe(app, query)
         outputs = app._queries.outputs.values()
         return [
@@ -295,6 +295,6 @@ def test_version_of_a_query_is_the_same_when_it_starts_again(engine, tmp_path: P
             for each in outputs
         ]
 
-    first = versions()
+    first = versions("first")
     assert len(first) > 1
-    assert versions() == first
+    assert versions("again") == first

@@ -45,10 +45,10 @@ def create_statement(
 ) -> str:
     """Return the statement that makes a topic of an app a stream or a table of SQL.
 
-    `key` and `value` are the serdes with which the app writes the topic. One that is not of a struct
-    gives the column ROWKEY or ROWVAL. Columns of Avro, Protobuf and JSON Schema are those of
-    the registry. `window` is that of a windowed table. Raises ValueError for a serde or a type that
-    SQL does not have.
+    `key` and `value` are the serdes with which the app writes the topic: a struct gives a column
+    for each field, another value the column ROWKEY or ROWVAL. Columns of Avro, Protobuf and JSON
+    Schema are those of the registry. `window` is that of a windowed table. Raises ValueError for a
+    serde or a type that SQL does not have.
     """
     key_form, key_columns = _side(key, _KEY_COLUMN)
     value_form, value_columns = _side(value, _VALUE_COLUMN)
