@@ -41,6 +41,7 @@
 #   make soak-jdbc   kills of a JDBC sink (ARGS="--cycles 20 --database mariadb")
 #   make soak-lake        kills of a job that writes files at its commits (ARGS="--kills 20")
 #   make soak-mirror      kills and pauses of a flow: worker, JVM, source, target (KILLS=20 ARGS="--target kafka")
+#   make soak-sql         queries of SQL whose runner is killed, compared with SQLite (KILLS=50 ARGS="--seed n")
 #   make compat-growth    runners and flows on a local cluster, spark-submit, apps of a new version, and, for
 #                 root, a cluster whose hosts share only an object store
 #   make compat-delta     a Delta table written by SparkSink, with Delta's libraries from Maven
@@ -101,7 +102,7 @@ unexport PYTHONDONTWRITEBYTECODE
   bench-pipeline bench-security bench-state bench-scale docs fuzz soak sim \
   sim-mistakes sim-coverage security-mistakes \
   registry-soak bench-registry connect-oracle sql-cases sql-rest-cases sql-function-cases streams-parity ladder ladder-short ladder-secured ladder-partitions bench-nodes \
-  ladder-mistakes soak-cluster soak-jdbc soak-lake soak-mirror compat-mirror-maker compat-delta compat-iceberg compat-growth \
+  ladder-mistakes soak-cluster soak-jdbc soak-lake soak-mirror soak-sql compat-mirror-maker compat-delta compat-iceberg compat-growth \
   soak-pipelines clean
 
 run: $(RUNTIME)
@@ -221,6 +222,9 @@ soak-lake: $(DEV) $(SPARK)
 
 soak-mirror: $(DEV) $(SPARK) $(JARS)
 	$(BIN)/python -m compat_tests.pipeline.mirror_kills --kills $(KILLS) $(ARGS)
+
+soak-sql: $(DEV) $(SPARK)
+	$(BIN)/python -m compat_tests.pipeline.sql_kills --kills $(KILLS) $(ARGS)
 
 compat-growth: $(DEV) $(SPARK) $(JARS) $(MOTO)
 	BARNABAS_GROWTH=1 $(BIN)/python -m pytest compat_tests/pipeline/test_growth.py \

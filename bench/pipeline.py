@@ -6,6 +6,9 @@ together, or Java's JVM; the broker's are not in it) and ratios; times belong to
 includes the start of the process; `warm` is a later job in the same process, whose JVM has compiled
 its code. Three rounds take less than 15 minutes on a quiet machine with two cores. The results are
 in bench/pipeline-results.md. A measurement that fails is reported, and the others run.
+
+`make bench-pipeline ARGS="--rows SQL: --no-write"` measures the rows of SQL alone, and prints their
+bars.
 """
 
 import argparse
@@ -24,7 +27,7 @@ from typing import TypeAlias
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from bench import pipeline_jdbc, pipeline_mirror
+from bench import pipeline_jdbc, pipeline_mirror, pipeline_sql
 from bench.pipeline_connectors import (
     JOBS,
     WARM_RECORDS,
@@ -159,6 +162,7 @@ def rows() -> dict[str, dict[str, Measurement]]:
         "file sink, 100 B": _of_workers(partial(connector, file_sink)),
         "JDBC sink, upserts in PostgreSQL": pipeline_jdbc.measurements(),
         **pipeline_mirror.rows(),
+        **pipeline_sql.rows(throughput),
         IDLE: _of_workers(memory),
     }
 
@@ -254,6 +258,8 @@ def report(found: Results, failed: list[str], rounds: int, count: int, load: flo
                     f"| {name} | {figure} | {contender} | {statistics.median(values):.3g} | "
                     f"{max(values):.3g} | {shown} | {ratio} |"
                 )
+    if states := pipeline_sql.states(found):
+        lines += ["", f"Bars of SQL, at commit {commit}:", "", *(f"- {each}" for each in states)]
     if failed:
         lines += ["", "Measurements that failed:", "", *(f"- {each}" for each in failed)]
     return "\n".join([*lines, ""])

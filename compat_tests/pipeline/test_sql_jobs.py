@@ -1,21 +1,17 @@
 """Queries of SQL as jobs of a runner that is killed under load: each result is written once."""
 
 import json
-import os
-import signal
-import subprocess
-import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from confluent_kafka import Producer
 
 from compat_tests import spark as setup
-from compat_tests.pipeline.killed_job import children, create_topics, read_committed
+from compat_tests.pipeline.killed_job import create_topics, read_committed
+from compat_tests.pipeline.sql_runners import WAIT_S, LineRunner
 from compat_tests.pipeline.test_sql_scripts import newest, produce
 
 pytestmark = [
@@ -24,102 +20,29 @@ pytestmark = [
     setup.needed,
 ]
 
-WAIT_S = 240.0
-
-
-class SqlRunner:
-    """The runner process, started again after each kill."""
-
-    def __init__(self, bootstrap: str, directory: Path, group: str) -> None:
-        self.group = group
-        self._file = directory / "settings.json"
-        self._log = directory / "runner.log"
-        self._process: subprocess.Popen[str] | None = None
-        names = {kind: f"{group}-{kind}" for kind in ("config", "offset", "status")}
-        settings = {
-            "bootstrap.servers": bootstrap,
-            "group.id": group,
-            **{f"{kind}.storage.topic": name for kind, name in names.items()},
-            "offset.storage.partitions": "1",
-            "barnabas.sql.enable": "true",
-            "barnabas.sql.storage.topic": f"{group}-sql",
-            "checkpoint.dir": str(directory / "state"),
-            "view.dir": str(directory / "views"),
-            "spark.master": "local[2]",
-            "spark.sql.shuffle.partitions": "2",
-        }
-        self._file.write_text(json.dumps(settings))
-
-    def start(self) -> None:
-        with self._log.open("ab") as log:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "compat_tests.pipeline.sql_runner", str(self._file)],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=log,
-                text=True,
-                env=setup.environment(),
-            )
-        assert "url" in self._line()
-
-    def execute(self, script: str) -> list[Any]:
-        """Run a script; a runner that has just started may stand by for a moment."""
-        until = time.monotonic() + WAIT_S
-        while True:
-            assert self._process is not None
-            assert self._process.stdin is not None
-            self._process.stdin.write(json.dumps(script) + "\n")
-            self._process.stdin.flush()
-            answers: list[Any] = self._line()["answers"]
-            if not any("stands by" in str(each) for each in answers):
-                return answers
-            assert time.monotonic() < until, answers
-            time.sleep(0.2)
-
-    def kill(self) -> None:
-        """Kill the runner and its JVM with SIGKILL."""
-        assert self._process is not None
-        for pid in (*children(self._process.pid), self._process.pid):
-            os.kill(pid, signal.SIGKILL)
-        self._process.wait()
-
-    def end(self) -> None:
-        if self._process is not None and self._process.poll() is None:
-            self.kill()
-
-    def tail(self) -> str:
-        return "\n".join(self._log.read_text(errors="replace").splitlines()[-60:])
-
-    def _line(self) -> dict[str, Any]:
-        assert self._process is not None
-        assert self._process.stdout is not None
-        line = self._process.stdout.readline()
-        assert line, self.tail()
-        return json.loads(line)
-
 
 @pytest.fixture
-def runner(bootstrap: str, tmp_path: Path, unique: Callable[[str], str]) -> Iterator[SqlRunner]:
-    found = SqlRunner(bootstrap, tmp_path, unique("sqljobs"))
+def runner(bootstrap: str, tmp_path: Path, unique: Callable[[str], str]) -> Iterator[LineRunner]:
+    found = LineRunner(bootstrap, tmp_path, unique("sqljobs"))
     try:
         yield found
     finally:
         found.end()
 
 
-def wait_for(condition: Callable[[], bool], runner: SqlRunner) -> None:
+def wait_for(condition: Callable[[], bool], runner: LineRunner) -> None:
     until = time.monotonic() + WAIT_S
     while not condition():
         assert time.monotonic() < until, runner.tail()
         time.sleep(0.2)
 
 
-def wait_rows(bootstrap: str, topic: str, count: int, runner: SqlRunner) -> None:
+def wait_rows(bootstrap: str, topic: str, count: int, runner: LineRunner) -> None:
     wait_for(lambda: len(read_committed(bootstrap, topic)) >= count, runner)
 
 
 def test_killed_runner_continues_its_queries_exactly_once(
-    bootstrap: str, runner: SqlRunner, unique: Callable[[str], str]
+    bootstrap: str, runner: LineRunner, unique: Callable[[str], str]
 ) -> None:
     source, slow, counts = unique("clicks"), unique("slow"), unique("counts")
     letters = unique("letters")

@@ -2,11 +2,14 @@
 
 import json
 from collections.abc import Iterator, Sequence
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from barnabas import streams as ks
+from barnabas.pipeline.delivery.micro_batches import query_version
 from barnabas.pipeline.sql.analysis.applied_statements import Definition, applied
 from barnabas.pipeline.sql.catalog.catalog_changes import Catalog
 from barnabas.pipeline.sql.catalog.source_definitions import Defaults
@@ -31,18 +34,20 @@ CREATE TABLE items (item STRING PRIMARY KEY, name STRING)
 
 def driver_of(engine: Any, query: str, registry: str = "") -> ks.TestDriver:
     """Return a driver that runs the queries of a script."""
+    described = partial(describe, query=query, registry=registry)
+    return ks.TestDriver(described, session=engine.session, registry=registry)
 
-    def describe(app: ks.App) -> None:
-        catalog = Catalog()
-        defaults = Defaults(schemas=RegistryInference(registry) if registry else None)
-        for statement in parse_script(SOURCES + query):
-            assert isinstance(statement, Definition)
-            found = applied(statement, catalog, defaults)
-            catalog = found.catalog
-            if found.started is not None:
-                written(app, found.started.query)
 
-    return ks.TestDriver(describe, session=engine.session, registry=registry)
+def describe(app: ks.App, query: str, registry: str = "") -> None:
+    """Describe the queries of a script in an app."""
+    catalog = Catalog()
+    defaults = Defaults(schemas=RegistryInference(registry) if registry else None)
+    for statement in parse_script(SOURCES + query):
+        assert isinstance(statement, Definition)
+        found = applied(statement, catalog, defaults)
+        catalog = found.catalog
+        if found.started is not None:
+            written(app, found.started.query)
 
 
 def order(key: int, **fields: object) -> ks.TestRecord:
@@ -270,3 +275,26 @@ def test_formats_with_a_schema_are_written_and_read(engine, registry: str, form:
     assert [each.key for each in found] == [b'"pen"', b'"i"']
     nested = {"N": 9, "AT": 9}
     assert values(found)[0] == {"ID": 7, "TAGS": ["x"], "PRICE": 1.5, "NESTED": nested}
+
+
+def test_version_of_a_query_is_the_same_when_it_starts_again(engine, tmp_path: Path) -> None:
+    """Spark numbers the parameters of lambdas, which read JSON, and DataFrames with figures."""
+    query = """
+    CREATE TABLE out AS SELECT item, COUNT(*) AS n FROM orders WINDOW TUMBLING (SIZE 1 HOUR)
+        GROUP BY item;
+    CREATE STREAM joined AS SELECT o.item AS item, i.name AS name FROM orders o JOIN items i
+        ON o.item = i.item;
+    """
+
+    def versions(state: str) -> list[query_version.QueryVersion]:
+        app = ks.App.attach(engine.session, "versions", state=tmp_path / state)
+        describe(app, query)
+        outputs = app._queries.outputs.values()
+        return [
+            query_version.of_frame(app._queries.rows(each), each.output_mode or "")
+            for each in outputs
+        ]
+
+    first = versions("first")
+    assert len(first) > 1
+    assert versions("again") == first

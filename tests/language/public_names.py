@@ -12,7 +12,7 @@ import attrs
 import click
 
 import barnabas.testing
-from barnabas import spark, streams
+from barnabas import spark, sql, sql_functions, streams
 from barnabas.cli.main import cli
 from barnabas.config import BROKER_PROPERTIES, TOPIC_PROPERTIES
 from barnabas.config.properties.client_metrics_properties import CLIENT_METRICS_PROPERTIES
@@ -86,6 +86,10 @@ def streaming() -> Iterator[tuple[str, list[str]]]:
         yield f"barnabas.streams.{name}", members
     for name in spark.__all__:
         yield f"barnabas.spark.{name}", []
+    for name in sql.__all__:
+        yield f"barnabas.sql.{name}", []
+    for name in sql_functions.__all__:
+        yield f"barnabas.sql_functions.{name}", _members(getattr(sql_functions, name))
 
 
 def _members(found: Any) -> list[str]:

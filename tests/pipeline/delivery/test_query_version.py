@@ -88,6 +88,15 @@ def test_file_of_another_release_is_replaced(files: CheckpointFiles, content: by
     assert stored(files) == other
 
 
+def test_numbers_of_parameters_in_a_stored_version_do_not_count(files: CheckpointFiles) -> None:
+    text = "aggregate of count(1) bigint by filter(a, lambdafunction(lambda x{0}, lambda x{0}))"
+    kept = attrs.evolve(FIRST, parts={"state 1": text.format("_12")})
+    files.write(VERSION_FILE, kept.encode())
+    query_version.check(
+        files, attrs.evolve(FIRST, parts={"state 1": text.format("")}), is_partly_written=True
+    )
+
+
 def test_version_of_a_removed_checkpoint_does_not_count(files: CheckpointFiles) -> None:
     files.remove()
     assert files.content_of(VERSION_FILE) is None

@@ -41,6 +41,9 @@ ENTRY_POINT_GROUPS: Final = {
 }
 """The groups of entry points, and the kinds of plug-ins that they may hold."""
 
+SQL_FUNCTIONS: Final = "barnabas.sql_functions"
+"""The group of functions of SQL, which Connect does not have as plug-ins."""
+
 _SUFFIXES: Final = {
     PluginKind.SOURCE: "Connector",
     PluginKind.SINK: "Connector",

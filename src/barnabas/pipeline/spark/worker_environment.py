@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Final, TypeAlias
 
 import barnabas
-from barnabas.pipeline.connect.plugin_registry import ENTRY_POINT_GROUPS
+from barnabas.pipeline.connect.plugin_registry import ENTRY_POINT_GROUPS, SQL_FUNCTIONS
 
 DIRECTORY: Final = "barnabas-workers"
 """Where the archive is unpacked, in the directory of each executor."""
@@ -92,7 +92,7 @@ def _packages() -> dict[str, metadata.Distribution]:
 
 
 def _plugin_packages() -> Iterator[str]:
-    for group in ENTRY_POINT_GROUPS:
+    for group in (*ENTRY_POINT_GROUPS, SQL_FUNCTIONS):
         for entry in metadata.entry_points(group=group):
             if entry.dist is not None:
                 yield _normal(entry.dist.name)

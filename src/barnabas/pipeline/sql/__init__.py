@@ -7,6 +7,7 @@ What lives here: ksqlDB's grammar, written from its documentation, on sqlglot's 
 expression parser (the extra `sql`), ksqlDB's types, functions and rules. What may not: operators of
 stream processing, which are `streams`'. Nothing that starts without SQL imports this package.
 
+    sharing             the catalog's sources for `barnabas.streams` and PySpark
     hosting             on a runner: queries as jobs, the stored catalog
     shell               sessions: what each statement does, in this process or on a runner
     stored              objects of the catalog as records

@@ -124,6 +124,11 @@ class App:
         self._engine.start()
         return self._engine.session
 
+    @property
+    def client(self) -> dict[str, str]:
+        """Return the properties of the app's clients, with the bootstrap servers."""
+        return self._settings.client
+
     def topic(
         self,
         name: str,

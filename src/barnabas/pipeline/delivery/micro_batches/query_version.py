@@ -24,9 +24,11 @@ from barnabas.pipeline.delivery.plan.task_failures import refused
 _FORMAT: Final = 2
 _UNNAMED: Final = re.compile(
     r"#\d+L?|@[0-9a-f]{5,}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|-T\d+ms"
+    r"|(?<=lambda [xyz])_\d+"
 )
-"""The ids of columns, objects and nodes, which differ in each process, and the delays of
-watermarks, which may change."""
+"""The ids of columns, objects and nodes, the numbers of parameters, which differ in each process,
+and the delays of watermarks, which may change."""
+_PARAMETER: Final = re.compile(r"(?<=lambda [xyz])_\d+")
 _SLIDE: Final = re.compile(r"% (\d+)\)")
 _LENGTH: Final = re.compile(r"\) \+ (\d+)\), LongType, TimestampType\)")
 _OFFSET: Final = re.compile(r", LongType\) - (\d+)\) %")
@@ -65,6 +67,8 @@ def decode(content: bytes) -> QueryVersion | None:
         if fields["format"] != _FORMAT:
             return None
         parts = {str(name): str(text) for name, text in fields["parts"].items()}
+        if fields["spark"]:  # earlier releases of barnabas have kept the numbers
+            parts = {name: _PARAMETER.sub("", text) for name, text in parts.items()}
         return QueryVersion(parts, str(fields["digest"]), str(fields["spark"]))
     except (ValueError, KeyError, TypeError, AttributeError):
         return None
@@ -88,8 +92,13 @@ def of_frame(frame: DataFrame, output_mode: str) -> QueryVersion:
     parts |= {f"state {number}": text for number, text in enumerate(reversed(stateful), 1)}
     if keys := [key for node in nodes for key in _kernel_keys(node, names)]:
         parts["keys"] = ", ".join(reversed(keys))
-    inner = [_text(node) for node in nodes if int(node.children().size()) > 0]
+    inner = [_text(node) for node in nodes if _decides_rows(node)]
     return QueryVersion(parts, _digest([sources, inner]), str(pyspark("version").__version__))
+
+
+def _decides_rows(node: Any) -> bool:
+    """True for an operator; one that collects figures has the number of its DataFrame, too."""
+    return int(node.children().size()) > 0 and str(node.nodeName()) != "CollectMetrics"
 
 
 def check(files: CheckpointFiles, version: QueryVersion, *, is_partly_written: bool) -> None:

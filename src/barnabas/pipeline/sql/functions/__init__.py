@@ -11,6 +11,7 @@ sources and their columns (a `Scope` gives their types), and queries.
     resolution          functions by name and by types
     function_page       docs/reference/sql-functions.md
     function_table      all rows
+    python_functions    functions of installed packages
     aggregate_folds     aggregates in Python, for sessions and tables
     *_functions         rows by subject
     map_entries         maps of entries

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING
 
 from barnabas.pipeline.sql.functions.casts import cast
@@ -13,6 +14,7 @@ from barnabas.pipeline.sql.functions.function_values import (
     ResolvedFunction,
 )
 from barnabas.pipeline.sql.functions.matching import matched
+from barnabas.pipeline.sql.functions.python_functions import python_function, python_names
 from barnabas.pipeline.sql.sql_failures import UnresolvedError, nearest
 from barnabas.pipeline.sql.sql_types import NULL, SqlType, to_spark
 
@@ -34,14 +36,22 @@ LIST_PAGE = "docs/reference/sql-functions.md"
 def function(name: str) -> Function:
     """Return the row of a function, by its name in upper case.
 
-    Raises UnresolvedError, which names the nearest function.
+    Raises UnresolvedError, which names the nearest function, or the entry point that does not load.
     """
-    found = FUNCTIONS.get(name)
+    found = FUNCTIONS.get(name) or python_function(name)
     if found is not None:
         return found
-    raise UnresolvedError(
-        f"There is no function {name}{nearest(name, FUNCTIONS)}; {LIST_PAGE} lists all"
-    )
+    hint = nearest(name, [*FUNCTIONS, *python_names()])
+    raise UnresolvedError(f"There is no function {name}{hint}; {LIST_PAGE} lists all")
+
+
+def all_functions() -> list[Function]:
+    """Return the rows of all functions by name, without those in Python that do not load."""
+    rows = dict(FUNCTIONS)
+    for name in python_names():
+        with contextlib.suppress(UnresolvedError):
+            rows.setdefault(name, function(name))
+    return [rows[name] for name in sorted(rows)]
 
 
 def is_aggregate(name: str) -> bool:

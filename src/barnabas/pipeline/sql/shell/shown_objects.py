@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
-from barnabas.pipeline.sql.functions.function_table import FUNCTIONS
+from barnabas.pipeline.sql.functions.resolution import all_functions, function
 from barnabas.pipeline.sql.shell import answer_values as av
-from barnabas.pipeline.sql.sql_failures import UnresolvedError, nearest
+from barnabas.pipeline.sql.sql_failures import UnresolvedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from barnabas.pipeline.sql.catalog.catalog_changes import Catalog, PersistentQuery
     from barnabas.pipeline.sql.catalog.source_values import Source
-    from barnabas.pipeline.sql.functions.function_values import Function
     from barnabas.pipeline.sql.shell.session_values import SessionSettings, SessionState
     from barnabas.pipeline.sql.statement_values import Describe, Show, SourceKind
 
@@ -64,7 +63,7 @@ def shown(
     if subject == "VARIABLES":
         return av.VariableList(dict(session.variables))
     if subject == "FUNCTIONS":
-        return av.FunctionList(tuple(FUNCTIONS[name] for name in sorted(FUNCTIONS)))
+        return av.FunctionList(tuple(all_functions()))
     raise UnresolvedError(f"SHOW {subject} does not run yet")
 
 
@@ -101,7 +100,7 @@ def described(
 ) -> av.Answer:
     """Return what a source or a function is. Raises UnresolvedError."""
     if statement.subject == "FUNCTION":
-        return av.FunctionDetails(_function(statement.name or ""))
+        return av.FunctionDetails(function(statement.name or ""))
     known = {each.name: each for each in topics()}
     if statement.subject == "SOURCE":
         source = catalog.source(statement.name or "")
@@ -114,12 +113,6 @@ def described(
             for each in found
         )
     )
-
-
-def _function(name: str) -> Function:
-    if name.upper() not in FUNCTIONS:
-        raise UnresolvedError(f"There is no function {name}{nearest(name, FUNCTIONS)}")
-    return FUNCTIONS[name.upper()]
 
 
 def _details(
