@@ -13,6 +13,8 @@ from barnabas.testing.batches import NOW_MS
 from tests.log.logs import TOPIC_ID, append, new_log, open_volume, read_values, reopen
 
 DURATION_S = 1.0
+ROUNDS_MIN = 331
+"""A busy machine takes longer for one round of each kind."""
 
 
 def test_threads_that_load_and_close_logs_share_few_descriptors(tmp_path: Path) -> None:
@@ -120,6 +122,7 @@ def test_flush_syncs_names_that_another_flush_has_not_finished(
     assert synced[-1] == "again", "no file name changed"
 
 
+@pytest.mark.timeout(600)  # a disk that is slow to sync
 def test_recovery_point_after_a_concurrent_truncation_is_within_the_log(tmp_path: Path) -> None:
     volume = Volume(tmp_path / "data", FileCache(5))
     volume.lock()
@@ -144,7 +147,7 @@ def test_recovery_point_after_a_concurrent_truncation_is_within_the_log(tmp_path
     for thread in threads:
         thread.start()
     deadline, number = time.monotonic() + DURATION_S, 0
-    while time.monotonic() < deadline:
+    while time.monotonic() < deadline or number <= ROUNDS_MIN:
         number += 1
         append(log, b"%d" % number)
         if number % 50 == 0:
@@ -166,6 +169,5 @@ def test_recovery_point_after_a_concurrent_truncation_is_within_the_log(tmp_path
     sys.setswitchinterval(switch)
     assert errors == []
     assert volume.failure is None
-    assert number > 300
     assert read_values(reopen(log, recover=True)) == read_values(log)
     manager.close(clean=False)
