@@ -21,7 +21,7 @@ from confluent_kafka.admin import (
 from barnabas.testing import Node
 from barnabas.testing.free_ports import free_ports
 
-_ANY_ACL = AclBindingFilter(
+ANY_ACL = AclBindingFilter(
     ResourceType.ANY,
     None,
     ResourcePatternType.ANY,
@@ -108,9 +108,7 @@ def allow(
     for future in admin.create_acls(acls).values():
         future.result(60)
     deadline = time.monotonic() + 120
-    while not set(acls) <= set(
-        admin.describe_acls(_ANY_ACL).result(60)
-    ):  # Kafka applies them later
+    while not set(acls) <= set(admin.describe_acls(ANY_ACL).result(60)):  # Kafka applies them later
         assert time.monotonic() < deadline, "the rights are not in effect"
         time.sleep(0.05)
 

@@ -15,12 +15,7 @@ import pytest
 import trio
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import (
-    AclBindingFilter,
-    AclOperation,
-    AclPermissionType,
     AdminClient,
-    ResourcePatternType,
-    ResourceType,
 )
 
 from barnabas.client import ClientError, NewRecord, Producer, open_client
@@ -46,21 +41,12 @@ from barnabas.pipeline.mirror.mirrormaker.timed_job import TimedJob
 from barnabas.pipeline.runner.flow_host import flow_plan
 from barnabas.protocol.errors import KafkaError
 from tests.pipeline.mirror.node_flows import Flow
-from tests.secured_node import SecuredNode, add_users, allow, secured_node
+from tests.secured_node import ANY_ACL, SecuredNode, add_users, allow, secured_node
 
 PAGE = Path(__file__).parents[3] / "docs" / "mirror-maker.md"
 CONNECTORS = ("source", "checkpoint", "heartbeat")
 """Each is a user with its name."""
 RECORDS = 10
-ANY_ACL = AclBindingFilter(
-    ResourceType.ANY,
-    None,
-    ResourcePatternType.ANY,
-    None,
-    None,
-    AclOperation.ANY,
-    AclPermissionType.ANY,
-)
 Nodes = tuple[SecuredNode, SecuredNode]
 
 

@@ -62,25 +62,15 @@ class IdenticalTail(TailState):
         self.move(self._copy.position, self.figures.leader_epoch)
 
 
-class IdenticalTails(TailCopies):
+class IdenticalTails(TailCopies[IdenticalTail]):
     """Copies without transactions: the end of the target's log is the position."""
 
     def __init__(self, target: KafkaClient) -> None:
+        super().__init__()
         self._target = target
-        self._tails: dict[Partition, IdenticalTail] = {}
 
-    def begin(self, figures: CopyFigures) -> TailState:
-        """Return the state of a partition."""
-        tail = self._tails.get(figures.where)
-        if tail is None:
-            tail = self._tails[figures.where] = IdenticalTail(self._target, figures)
-        else:
-            tail.continue_in(figures)
-        return tail
-
-    def leave(self, where: Partition) -> None:
-        """Forget the state of a partition."""
-        self._tails.pop(where, None)
+    def _new(self, figures: CopyFigures) -> IdenticalTail:
+        return IdenticalTail(self._target, figures)
 
     async def copy(self, found: Mapping[Partition, FetchedData]) -> dict[Partition, str]:
         """Copy each partition by itself."""
@@ -125,7 +115,9 @@ class TailCopier:
         A partition that an earlier call has copied continues where that was. Return the partitions
         that a task has to continue, with the reasons.
         """
-        tails = {figures.where: self._copies.begin(figures) for figures in starts}
+        tails: dict[Partition, TailState] = {
+            figures.where: self._copies.begin(figures) for figures in starts
+        }
         ended: dict[Partition, str] = {}
         by_leader: defaultdict[int, dict[Partition, PartitionLeader]] = defaultdict(dict)
         for where in tails:

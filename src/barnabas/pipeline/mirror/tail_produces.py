@@ -3,7 +3,6 @@
 import itertools
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Sequence
-from typing import Final
 
 import attrs
 import trio
@@ -13,19 +12,18 @@ from barnabas.client.broker_connection import BrokerConnection, PostedRequest
 from barnabas.client.failures import ConnectionFailureError
 from barnabas.pipeline.mirror.batch_copy import CopiedData
 from barnabas.pipeline.mirror.flow_values import Partition
-from barnabas.pipeline.mirror.target_produces import await_answers, check_produced
-from barnabas.pipeline.mirror.target_transaction import TargetTransaction
+from barnabas.pipeline.mirror.target_produces import (
+    ACKS_ALL,
+    IN_FLIGHT_MAX,
+    NAMED_MAX,
+    PRODUCE_LANE,
+    TRANSACTION_MAX,
+    await_answers,
+    check_produced,
+)
+from barnabas.pipeline.mirror.target_transaction import MARKERS_S, TargetTransaction
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.produce import ProduceRequest, ProduceResponse
-
-_LANE: Final = "mirror produce"
-_LONG_MAX: Final = 11
-_SHORT_MAX: Final = 12
-"""The newest versions that name topics, before and with transactions of version 2 (KIP-890)."""
-_ACKS_ALL: Final = -1
-_IN_FLIGHT: Final = 5
-"""A leader recognizes the last five batches of a producer."""
-_MARKERS_S: Final = 0.01
 
 
 @attrs.frozen
@@ -84,12 +82,12 @@ class TailProduces:
         while again := await self._settle(first, await self._post(connection, first)):
             if trio.current_time() > deadline:
                 raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS, "producing to the target")
-            await trio.sleep(_MARKERS_S)
+            await trio.sleep(MARKERS_S)
             first = again
         posted: deque[tuple[list[_Sent], PostedRequest[ProduceResponse]]] = deque()
         try:
             for each in others:
-                if len(posted) >= _IN_FLIGHT:
+                if len(posted) >= IN_FLIGHT_MAX:
                     await self._settle_all(*posted.popleft())
                 posted.append((each, await self._post(connection, each)))
             while posted:
@@ -105,7 +103,7 @@ class TailProduces:
         try:
             if address is None:
                 raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"node {node_id} is not known")
-            return await self._client.pool.connection(address, _LANE)
+            return await self._client.pool.connection(address, PRODUCE_LANE)
         except (KafkaError, ConnectionFailureError):
             self._forget(wanted)
             raise
@@ -124,14 +122,14 @@ class TailProduces:
             topics[topic].append(data)
         request = ProduceRequest(
             transactional_id=self._transaction.transactional_id,
-            acks=_ACKS_ALL,
+            acks=ACKS_ALL,
             timeout_ms=round(self._client.config.request_timeout_s * 1000),
             topic_data=[
                 ProduceRequest.TopicProduceData(name=name, partition_data=partitions)
                 for name, partitions in topics.items()
             ],
         )
-        newest = _SHORT_MAX if self._transaction.is_short else _LONG_MAX
+        newest = NAMED_MAX if self._transaction.is_short else TRANSACTION_MAX
         return await connection.post(request, ProduceResponse, max_version=newest)
 
     async def _settle_all(

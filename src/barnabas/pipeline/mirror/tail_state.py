@@ -3,6 +3,7 @@
 import abc
 import time
 from collections.abc import Iterable, Mapping
+from typing import Generic, TypeVar
 
 from barnabas.pipeline.mirror.batch_copy import CopiedData
 from barnabas.pipeline.mirror.flow_values import CopyFigures, Partition
@@ -45,12 +46,31 @@ class TailState:
             self.figures.newest_ms += int((time.monotonic() - self._counted_s) * 1000)
 
 
-class TailCopies(abc.ABC):
+T = TypeVar("T", bound=TailState)
+
+
+class TailCopies(abc.ABC, Generic[T]):
     """The copies of several partitions, which stay usable until they end."""
 
-    @abc.abstractmethod
-    def begin(self, figures: CopyFigures) -> TailState:
+    def __init__(self) -> None:
+        self._tails: dict[Partition, T] = {}
+
+    def begin(self, figures: CopyFigures) -> T:
         """Return the state of a partition; it continues where it was when it has one."""
+        tail = self._tails.get(figures.where)
+        if tail is None:
+            tail = self._tails[figures.where] = self._new(figures)
+        else:
+            tail.continue_in(figures)
+        return tail
+
+    def leave(self, where: Partition) -> None:
+        """Forget the state of a partition."""
+        self._tails.pop(where, None)
+
+    @abc.abstractmethod
+    def _new(self, figures: CopyFigures) -> T:
+        """Return the state of a partition that has none."""
 
     @abc.abstractmethod
     async def copy(self, found: Mapping[Partition, FetchedData]) -> dict[Partition, str]:
@@ -59,7 +79,3 @@ class TailCopies(abc.ABC):
         Return the partitions that a task has to continue, with the reasons; they have no state
         any longer.
         """
-
-    @abc.abstractmethod
-    def leave(self, where: Partition) -> None:
-        """Forget the state of a partition."""

@@ -50,29 +50,19 @@ class _TransactionalTail(TailState):
         self.figures.syncs = points_of(self._runs, self._sync_step) if self._runs else ()
 
 
-class TransactionalTails(TailCopies):
+class TransactionalTails(TailCopies[_TransactionalTail]):
     """Copies with the position of each partition in the transaction of its batches."""
 
     def __init__(self, plan: FlowPlan, target: KafkaClient) -> None:
+        super().__init__()
         self._plan = plan
         self._target = target
         self._transaction = self._transaction_of(plan.tail_transactional_id)
         self._has_begun = False
-        self._tails: dict[Partition, _TransactionalTail] = {}
         self._one_at_a_time = trio.Lock()
 
-    def begin(self, figures: CopyFigures) -> TailState:
-        """Return the state of a partition."""
-        tail = self._tails.get(figures.where)
-        if tail is None:
-            tail = self._tails[figures.where] = _TransactionalTail(figures, self._plan.sync_step)
-        else:
-            tail.continue_in(figures)
-        return tail
-
-    def leave(self, where: Partition) -> None:
-        """Forget the state of a partition."""
-        self._tails.pop(where, None)
+    def _new(self, figures: CopyFigures) -> _TransactionalTail:
+        return _TransactionalTail(figures, self._plan.sync_step)
 
     async def copy(self, found: Mapping[Partition, FetchedData]) -> dict[Partition, str]:
         """Copy in one transaction, after that of another leader's response."""

@@ -15,13 +15,13 @@ from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.produce import ProduceRequest, ProduceResponse
 from barnabas.protocol.types import ZERO_UUID
 
-_LANE: Final = "mirror produce"
-_TRANSACTION_MAX: Final = 11
+PRODUCE_LANE: Final = "mirror produce"
+TRANSACTION_MAX: Final = 11
 """The newest version that is not of transactions of version 2 (KIP-890)."""
-_NAMED_MAX: Final = 12
+NAMED_MAX: Final = 12
 """The newest version that names topics; later ones have their ids."""
-_ACKS_ALL: Final = -1
-_IN_FLIGHT: Final = 5
+ACKS_ALL: Final = -1
+IN_FLIGHT_MAX: Final = 5
 """A leader recognizes the last five batches of a producer."""
 
 
@@ -76,12 +76,12 @@ class TargetProduces:
 
         Raises KafkaError, ConnectionFailureError.
         """
-        while len(self._posted) >= _IN_FLIGHT:
+        while len(self._posted) >= IN_FLIGHT_MAX:
             await self._settle()
         connection = await self._connected()
-        newest = _TRANSACTION_MAX
+        newest = TRANSACTION_MAX
         if self._transactional_id is None:
-            newest = _NAMED_MAX if self._topic_id == ZERO_UUID else None
+            newest = NAMED_MAX if self._topic_id == ZERO_UUID else None
         request = self._request(batch.data)
         posted = await connection.post(request, ProduceResponse, max_version=newest)
         self._posted.append((posted, batch))
@@ -122,7 +122,7 @@ class TargetProduces:
                 client.metadata.forget_leader(topic, partition)
                 raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"{topic}-{partition}")
             try:
-                self._connection = await client.pool.connection(address, _LANE)
+                self._connection = await client.pool.connection(address, PRODUCE_LANE)
             except ConnectionFailureError:
                 client.metadata.forget_leader(topic, partition)
                 raise
@@ -135,7 +135,7 @@ class TargetProduces:
         )
         return ProduceRequest(
             transactional_id=self._transactional_id,
-            acks=_ACKS_ALL,
+            acks=ACKS_ALL,
             timeout_ms=round(self._client.config.request_timeout_s * 1000),
             topic_data=[topic],
         )

@@ -48,7 +48,7 @@ from barnabas.protocol.messages_base import Message
 
 _LANE: Final = "transactions"
 _ABORT_S: Final = 5.0
-_MARKERS_S: Final = 0.01
+MARKERS_S: Final = 0.01
 """A retry waits for the markers of the transaction before, which are written after its end."""
 _FEATURE: Final = "transaction.version"
 _SHORT_LEVEL: Final = 2
@@ -235,7 +235,7 @@ class TargetTransaction:
                 except KafkaError as error:
                     if error.code is not ErrorCode.CONCURRENT_TRANSACTIONS:
                         raise
-                await trio.sleep(_MARKERS_S)
+                await trio.sleep(MARKERS_S)
 
         what = f"{type(request).__name__} of {self.transactional_id}"
         return await self._client.retry(what, attempt)

@@ -22,13 +22,13 @@ from barnabas.pipeline.delivery.plan.job_plan import REBUILD
 from barnabas.pipeline.delivery.plan.task_failures import refused
 
 _FORMAT: Final = 2
+_PARAMETER: Final = re.compile(r"(?<=lambda [xyz])_\d+")
 _UNNAMED: Final = re.compile(
     r"#\d+L?|@[0-9a-f]{5,}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|-T\d+ms"
-    r"|(?<=lambda [xyz])_\d+"
+    rf"|{_PARAMETER.pattern}"
 )
 """The ids of columns, objects and nodes, the numbers of parameters, which differ in each process,
 and the delays of watermarks, which may change."""
-_PARAMETER: Final = re.compile(r"(?<=lambda [xyz])_\d+")
 _SLIDE: Final = re.compile(r"% (\d+)\)")
 _LENGTH: Final = re.compile(r"\) \+ (\d+)\), LongType, TimestampType\)")
 _OFFSET: Final = re.compile(r", LongType\) - (\d+)\) %")

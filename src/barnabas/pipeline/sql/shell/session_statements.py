@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeGuard
 
 from barnabas.pipeline.delivery.driver.cluster_state import ClusterState
 from barnabas.pipeline.delivery.plan import kafka_properties
@@ -133,7 +133,7 @@ class SessionStatements:
         raise UnresolvedError(f"{source.text.split()[0].upper()} does not run yet")
 
     def _define(self, statement: Definition, source: StatementText) -> CommandDone:
-        if isinstance(statement, st.QueryControl) and _is_control(statement):
+        if _is_control(statement):
             return controlled(statement, self._backend.control(statement))
         change = self._change(statement, source)
         return done(statement, self._backend.change(change).started)
@@ -234,7 +234,7 @@ class SessionStatements:
         return dict(kafka_properties.for_librdkafka(given))
 
 
-def _is_control(statement: st.Statement) -> bool:
+def _is_control(statement: st.Statement) -> TypeGuard[st.QueryControl]:
     """True for PAUSE and RESUME, which change no catalog."""
     return isinstance(statement, st.QueryControl) and statement.action != "TERMINATE"
 
