@@ -13,11 +13,12 @@ from barnabas.protocol.messages.api_versions import ApiVersionsRequest, ApiVersi
 from barnabas.protocol.messages.update_features import UpdateFeaturesRequest
 from barnabas.testing import Node
 from compat_tests import jars
+from compat_tests import spark as setup
 from compat_tests.servers import KINDS, ServerProcess
 from compat_tests.wire import retry
 from tests.pipeline.mirror.killed_tails import DEADLINE_S, Load, prepare, process, until
 
-pytestmark = [jars.needed, pytest.mark.timeout(600), pytest.mark.barnabas_only]
+pytestmark = [jars.needed, setup.long, pytest.mark.timeout(600), pytest.mark.barnabas_only]
 
 CALLS = {2: 6, 1: 8}
 """Calls of the first transaction of a tail, by `transaction.version`."""
