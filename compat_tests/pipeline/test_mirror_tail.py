@@ -75,7 +75,7 @@ def stopped(flow: Popen[str], target: ServerProcess) -> Iterator[None]:
 
     When Apache Kafka 4.3.0 is killed between the end of a transaction and its markers, it completes
     the transaction without them as it starts again: the log says that it "couldn't find leader
-    endpoint" for the partitions. Offsets of the group then stay pending for ever.
+    endpoint" for the partitions. Offsets of the group then stay pending until they are aborted.
     """
 
     def is_settled(answer: ListTransactionsResponse) -> bool:
