@@ -233,8 +233,7 @@ compat-growth: $(DEV) $(SPARK) $(JARS) $(MOTO)
 	  compat_tests/pipeline/test_mirror.py::test_flow_runs_on_a_cluster_of_spark_without_packages \
 	  compat_tests/pipeline/test_mirror_drill.py \
 	  compat_tests/pipeline/test_migration.py \
-	  compat_tests/pipeline/test_mirror_kills.py \
-	  compat_tests/pipeline/test_mirror_tail.py $(ARGS)
+	  compat_tests/pipeline/test_mirror_kills.py $(ARGS)
 
 compat-delta: $(DEV) $(SPARK)
 	BARNABAS_DELTA=1 $(BIN)/python -m pytest compat_tests/pipeline/test_delta_tables.py $(ARGS)

@@ -24,8 +24,8 @@ from barnabas.testing.mirrored import as_sent, placed
 from bench.pipeline_connectors import WARM_RECORDS, Figures, Measurement
 from bench.pipeline_contenders import ConnectJava, OurWorker, cpu_s, create, memory_mb
 from bench.pipeline_topics import PARTITIONS, topics, wait_end
+from compat_tests import jars
 from compat_tests.pipeline.connect_workers import ConnectWorker
-from compat_tests.pipeline.test_java_connect import LIBRARY
 from compat_tests.servers import BarnabasProcess
 from compat_tests.wire import CLIENT_ID, Connection
 
@@ -44,7 +44,7 @@ _BYTES = "org.apache.kafka.connect.converters.ByteArrayConverter"
 class MirrorMakerWorker(ConnectJava):
     """Java's Connect with MirrorMaker 2's connector, without transactions."""
 
-    plugins = LIBRARY.parent
+    plugins = jars.CONNECTORS.parent
 
     def command(self) -> list[str]:
         command = super().command()
@@ -57,7 +57,7 @@ class MirrorMakerWorker(ConnectJava):
 class ExactMirrorMaker(ConnectJava):
     """Java's Connect with MirrorMaker 2's connector, with transactions."""
 
-    plugins = LIBRARY.parent
+    plugins = jars.CONNECTORS.parent
 
 
 def flow_config(source: str, topic: str, offsets: str) -> dict[str, str]:

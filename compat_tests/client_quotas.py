@@ -60,7 +60,7 @@ def describe(
 
 def wait_for(bootstrap: str, user: str, quotas: dict[str, float]) -> None:
     """Wait until the broker has the quotas of a user, as it applies metadata a moment later."""
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 120
     while describe(bootstrap, ("user", 0, user), strict=True).get((("user", user),), {}) != quotas:
         assert time.monotonic() < deadline
         time.sleep(0.05)
@@ -70,7 +70,7 @@ def limit(bootstrap: str, client_id: str, key: str, value: float) -> None:
     """Set a quota of a client id, and wait until the broker applies it."""
     parts: Parts = (("client-id", client_id),)
     assert alter(bootstrap, (parts, ((key, value),))) == {parts: OK}
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 120
     while describe(bootstrap, ("client-id", 0, client_id)) != {parts: {key: value}}:
         assert time.monotonic() < deadline
         time.sleep(0.05)

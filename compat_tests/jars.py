@@ -19,6 +19,8 @@ import pytest
 from barnabas.testing.free_ports import free_ports
 
 ROOT = Path(__file__).parent.parent
+CONNECTORS = ROOT / ".cache" / "connectors" / "lib"
+"""The jars of Debezium and MirrorMaker 2."""
 # Short-lived tools start faster without the optimizing compiler.
 TOOL_OPTIONS = ["-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto"]
 SHORT_LIVED = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]

@@ -279,7 +279,7 @@ def test_a_group_is_listed_described_and_deleted(bootstrap, admin, topics, uniqu
     settings = {"bootstrap.servers": bootstrap, "group.id": group, "client.id": "me"}
     consumer = Consumer(settings)
     consumer.subscribe([topic])
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 120
     while not consumer.assignment() and time.monotonic() < deadline:
         consumer.poll(0.2)
     description = only(admin.describe_consumer_groups([group]))
@@ -329,7 +329,7 @@ def test_the_offsets_of_a_group_with_members_stay(bootstrap, admin, topics, uniq
     topic, group = topics.create("busy"), unique("g")
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group})
     consumer.subscribe([topic])
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 120
     while not consumer.assignment() and time.monotonic() < deadline:
         consumer.poll(0.2)
     moved = ConsumerGroupTopicPartitions(group, [TopicPartition(topic, 0, 8)])

@@ -41,7 +41,7 @@ def limit_address(bootstrap: str, host: str | None, value: float | None) -> None
     parts: Parts = (("ip", host),)
     assert alter(bootstrap, (parts, ((RATE, value),))) == {parts: OK}
     wanted = {} if value is None else {parts: {RATE: value}}
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 120
     match = ("ip", 1, None) if host is None else ("ip", 0, host)
     while describe(bootstrap, match) != wanted:
         assert time.monotonic() < deadline

@@ -10,7 +10,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from barnabas.testing.process import ClusterProcess
 
-pytestmark = [pytest.mark.barnabas_only, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.barnabas_only, pytest.mark.timeout(300)]
 
 TOPIC = "t"
 UNACKED = 1000

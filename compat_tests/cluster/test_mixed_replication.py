@@ -17,7 +17,7 @@ from barnabas.testing.process import ClusterProcess, NodeProcess
 from compat_tests import jars
 from compat_tests.cluster.clusters import KafkaCluster, KafkaNode
 
-pytestmark = [pytest.mark.barnabas_only, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.barnabas_only, pytest.mark.timeout(300)]
 
 TOPIC = "mixed"
 FIRST, SECOND = 1, 2  # the node with the controller, and the broker that joins it

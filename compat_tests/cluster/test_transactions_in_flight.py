@@ -139,7 +139,7 @@ def test_requests_during_the_writing_of_markers(setting: Setting) -> None:
 
 def wait_for_other_markers(started: list[Requests]) -> None:
     """Wait until only the marker of the paused leader is missing; Describe has those partitions."""
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 120
     for requests in started:
         while (topics := requests.describe().topics) and topics[0].partitions != [PAUSED]:
             assert time.monotonic() < deadline, topics

@@ -137,7 +137,7 @@ class Requests:
         self.producer = answer.producer_id, answer.producer_epoch
         code = ""
         for partition in (PAUSED, RUNNING):
-            deadline = time.monotonic() + 30
+            deadline = time.monotonic() + 120
             while (code := self.add(self.producer, version, partition)) != "NONE":
                 assert time.monotonic() < deadline, code
                 time.sleep(0.05)
@@ -147,7 +147,7 @@ class Requests:
         self._until(self.start, lambda each: each.error_code)
 
     def _until(self, act: Callable[[], Any], code_of: Callable[[Any], int]) -> Any:
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 120
         while code_of(answer := act()):
             assert code_of(answer) in _RETRIED, answer
             assert time.monotonic() < deadline, answer

@@ -8,11 +8,10 @@ import pytest
 
 from compat_tests import jars
 from compat_tests.pipeline.conftest import eventually
-from compat_tests.pipeline.test_java_connect import LIBRARY
 
 PACKAGE = "org.apache.kafka.connect.mirror"
 missing = pytest.mark.skipif(
-    jars.missing() is not None or not any(LIBRARY.glob("connect-mirror-4*.jar")),
+    jars.missing() is not None or not any(jars.CONNECTORS.glob("connect-mirror-4*.jar")),
     reason="MirrorMaker 2's jars are missing: run `make compat` with mvn on the PATH",
 )
 _HEAP = ["-Xmx384m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
@@ -33,7 +32,7 @@ _WORKER = {
 
 
 def class_path() -> str:
-    return f"{jars.classpath()}:{LIBRARY}/*"
+    return f"{jars.classpath()}:{jars.CONNECTORS}/*"
 
 
 class MirrorMaker:

@@ -21,7 +21,6 @@ from compat_tests.pipeline.killed_job import children
 from compat_tests.pipeline.test_connect_takeover import Lines
 from compat_tests.pipeline.test_java_connect import (
     DEBEZIUM,
-    LIBRARY,
     MIRROR,
     capture_of,
     changes,
@@ -82,7 +81,7 @@ class HostingRunner(RunnerProcess):
             "--plugin-path",
             str(plugins),
             "--plugin-path",
-            str(LIBRARY.parent),
+            str(jars.CONNECTORS.parent),
         ]
 
     @property
@@ -251,7 +250,7 @@ def test_plugins_and_validation_are_those_of_a_worker_alone(
     runner: HostingRunner, directory: Path
 ) -> None:
     alone = JavaWorker(runner.bootstrap, directory, "alone")
-    alone.plugins = LIBRARY.parent
+    alone.plugins = jars.CONNECTORS.parent
     try:
         alone.start()
         listed = [

@@ -23,7 +23,6 @@ from compat_tests.servers import ServerProcess
 
 pytestmark = [pytest.mark.timeout(600), pytest.mark.barnabas_only]
 
-LIBRARY = jars.ROOT / ".cache" / "connectors" / "lib"
 MIRROR = "org.apache.kafka.connect.mirror"
 JSON = "org.apache.kafka.connect.json.JsonConverter"
 DEBEZIUM = "io.debezium.connector.postgresql.PostgresConnector"
@@ -35,7 +34,7 @@ def missing() -> str | None:
     """Return in one line why the connectors cannot run here, or None."""
     if reason := jars.missing():
         return reason
-    if not any(LIBRARY.glob("debezium-connector-postgres-*.jar")):
+    if not any(jars.CONNECTORS.glob("debezium-connector-postgres-*.jar")):
         return "the jars of Debezium are missing: run `make compat` with mvn on the PATH"
     return None
 
@@ -49,7 +48,7 @@ def worker(
     if server is None:
         pytest.skip("needs a server that this suite starts")
     process = JavaWorker(server.bootstrap, tmp_path_factory.mktemp("connect"), "java-connectors")
-    process.plugins = LIBRARY.parent
+    process.plugins = jars.CONNECTORS.parent
     try:
         process.start()
         yield process
@@ -272,7 +271,7 @@ def java_offsets(bootstrap: str) -> list[str]:
         [
             *command,
             "-cp",
-            f"{jars.classpath()}:{LIBRARY}/*",
+            f"{jars.classpath()}:{jars.CONNECTORS}/*",
             str(program),
             bootstrap,
             "a",

@@ -23,7 +23,7 @@ from compat_tests.pipeline.jdbc_tasks import (
     write,
 )
 
-pytestmark = [pytest.mark.timeout(120), pytest.mark.barnabas_only]
+pytestmark = [pytest.mark.timeout(300), pytest.mark.barnabas_only]
 
 
 @pytest.fixture(params=["database", "maria"], ids=["postgres", "mariadb"])

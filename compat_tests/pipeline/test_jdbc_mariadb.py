@@ -35,7 +35,7 @@ from compat_tests.pipeline.jdbc_tasks import (
 )
 
 pytestmark = [
-    pytest.mark.timeout(120),
+    pytest.mark.timeout(300),
     pytest.mark.barnabas_only,
     mariadb.needed,
 ]

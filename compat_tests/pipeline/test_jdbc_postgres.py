@@ -29,7 +29,7 @@ from compat_tests.pipeline.jdbc_tasks import (
 from compat_tests.postgres import PostgresServer
 
 pytestmark = [
-    pytest.mark.timeout(120),
+    pytest.mark.timeout(300),
     pytest.mark.barnabas_only,
     postgres.needed,
 ]

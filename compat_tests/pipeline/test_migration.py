@@ -23,7 +23,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from compat_tests import jars
 from compat_tests import spark as setup
 from compat_tests.pipeline.connect_workers import RunnerProcess
-from compat_tests.pipeline.test_mirror import commit
+from compat_tests.pipeline.mirror_records import commit
 from compat_tests.pipeline.test_mirror_drill import run
 from compat_tests.servers import BarnabasProcess, KafkaProcess, ServerProcess
 from compat_tests.test_streams import TOPICS, application, read, wait_until

@@ -13,7 +13,7 @@ from compat_tests import spark as setup
 from compat_tests.pipeline import mirror_maker
 from compat_tests.pipeline.conftest import eventually
 from compat_tests.pipeline.mirror_maker import PACKAGE, MirrorMaker
-from compat_tests.pipeline.test_mirror import (
+from compat_tests.pipeline.mirror_records import (
     commit,
     committed,
     configs,

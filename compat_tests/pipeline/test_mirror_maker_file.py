@@ -14,7 +14,7 @@ from compat_tests import spark as setup
 from compat_tests.pipeline import mirror_maker
 from compat_tests.pipeline.conftest import eventually
 from compat_tests.pipeline.mirror_maker import MirrorMaker
-from compat_tests.pipeline.test_mirror import commit, committed, contents, create, fill, records
+from compat_tests.pipeline.mirror_records import commit, committed, contents, create, fill, records
 from compat_tests.pipeline.test_mirror_maker import topics
 from compat_tests.servers import BarnabasProcess, KafkaProcess, ServerProcess, started
 

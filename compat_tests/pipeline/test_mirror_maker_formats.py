@@ -22,12 +22,11 @@ from barnabas.pipeline.mirror.mirrormaker.internal_records import (
 from barnabas.pipeline.mirror.mirrormaker.offset_translation import PartitionSyncs, SyncPoint
 from barnabas.pipeline.mirror.mirrormaker.replication_policies import ReplicationPolicy
 from compat_tests import jars
-from compat_tests.pipeline.test_java_connect import LIBRARY
 
 pytestmark = [
     jars.needed,
     pytest.mark.skipif(
-        not any(LIBRARY.glob("connect-mirror-4*.jar")),
+        not any(jars.CONNECTORS.glob("connect-mirror-4*.jar")),
         reason="MirrorMaker 2's jars are missing: run `make compat` with mvn on the PATH",
     ),
 ]
@@ -54,7 +53,7 @@ def ask(lines: list[list[str]]) -> list[str]:
     done = subprocess.run(
         [
             *("java", *jars.TOOL_OPTIONS, *jars.archive_options(), *options),
-            *("-cp", f"{jars.classpath()}:{LIBRARY}/*", str(PROGRAM)),
+            *("-cp", f"{jars.classpath()}:{jars.CONNECTORS}/*", str(PROGRAM)),
         ],
         input="".join("\t".join(words) + "\n" for words in lines),
         capture_output=True,

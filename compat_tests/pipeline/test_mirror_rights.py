@@ -14,7 +14,6 @@ from confluent_kafka.admin import AdminClient
 from barnabas.testing.free_ports import free_ports
 from compat_tests import jars
 from compat_tests.pipeline.connect_workers import JavaWorker
-from compat_tests.pipeline.test_java_connect import LIBRARY
 from compat_tests.servers import KafkaProcess, started
 from tests.pipeline.mirror.test_maker_rights import (
     CONNECTORS,
@@ -28,7 +27,7 @@ from tests.secured_node import SCRAM_MODULE, SecuredNode, add_users, secured_pro
 pytestmark = [
     jars.needed,
     pytest.mark.skipif(
-        not any(LIBRARY.glob("connect-mirror-4*.jar")),
+        not any(jars.CONNECTORS.glob("connect-mirror-4*.jar")),
         reason="MirrorMaker 2's jars are missing: run `make compat` with mvn on the PATH",
     ),
     pytest.mark.timeout(600),
@@ -69,7 +68,7 @@ def nodes() -> Iterator[Nodes]:
 class MirrorWorker(JavaWorker):
     """A worker without transactions of source connectors, as MirrorMaker 2 is by default."""
 
-    plugins = LIBRARY.parent
+    plugins = jars.CONNECTORS.parent
 
     def command(self) -> list[str]:
         found = super().command()

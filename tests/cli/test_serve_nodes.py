@@ -128,7 +128,7 @@ def test_group_whose_node_cannot_start_ends_with_its_name(
     group.wait_for(_READY)
     command = [sys.executable, "-m", "barnabas", "serve", "--nodes", "1"]
     command += ["--data", str(tmp_path / "other"), "--listen", f"127.0.0.1:{group.port}"]
-    second = subprocess.run(command, capture_output=True, text=True, check=False, timeout=30)
+    second = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
     assert second.returncode == 1
     assert "barnabas: node 1 did not start (status 1)" in second.stderr
     assert group.stop() == 0

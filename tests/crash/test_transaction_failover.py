@@ -55,7 +55,7 @@ class Copy:
         consumer = Consumer({**self._settings, "group.id": self._group_id})
         consumer.assign([TopicPartition("in", 0, 0)])
         producer: Producer | None = None
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 90
         while self.position < RECORDS and time.monotonic() < deadline:
             try:
                 if producer is None:

@@ -173,7 +173,7 @@ def test_host_reader_that_leaves_ends_a_silent_stream() -> None:
         async with stream:
             await stream.send_all(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
             assert (await stream.receive_some()).startswith(b"HTTP/1.1 200")
-        with trio.fail_after(30):
+        with trio.fail_after(100):
             await ended.wait()
 
     with_host(test, app=silent)

@@ -45,7 +45,7 @@ async def connect(client: httpx.AsyncClient) -> trio.SocketStream:
 async def ended(stream: trio.abc.Stream) -> bytes:
     """Return what comes until the host closes the connection, within 30 s."""
     received = b""
-    with trio.fail_after(30), suppress(trio.BrokenResourceError):
+    with trio.fail_after(100), suppress(trio.BrokenResourceError):
         while data := await stream.receive_some():
             received += data
     return received

@@ -30,7 +30,7 @@ def replacements(access: DetectorAccess) -> int:
             nursery.start_soon(detector.run)
             image = broker.image()
             detector.follow(image)
-            with trio.fail_after(30):
+            with trio.fail_after(100):
                 while len(broker.connections) < 4:
                     assert detector.just_ended() == frozenset()
                     assert detector.reachable(image) is image

@@ -64,7 +64,7 @@ class Broker:
 
     async def wait_reported(self) -> None:
         """Return once the detector has reported."""
-        with trio.fail_after(30):
+        with trio.fail_after(100):
             await self._is_reported.wait()
 
     async def refuse(self) -> None:
@@ -104,7 +104,7 @@ def observe(
             await nursery.start(broker.run)
             nursery.start_soon(detector.run)
             detector.follow(broker.image())
-            with trio.fail_after(30):
+            with trio.fail_after(100):
                 await broker.accepted.wait()
             await scenario(broker, detector)
             await broker.kill()
@@ -151,7 +151,7 @@ def test_detector_broker_that_ends_before_it_is_unfenced_is_reported() -> None:
         image = broker.image(fenced=True)
         delta.brokers[2] = image.brokers[2]
         detector.follow_changes(image, delta)
-        with trio.fail_after(30):
+        with trio.fail_after(100):
             await broker.accepted.wait()
         await broker.kill()
         await broker.wait_reported()
@@ -244,7 +244,7 @@ def endless_settling(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_settle_returns_while_all_brokers_are_connected() -> None:
     async def scenario(broker: Broker, detector: FailureDetector) -> None:
         await trio.testing.wait_all_tasks_blocked(0.05)
-        with trio.fail_after(30):
+        with trio.fail_after(100):
             await detector.settle()
 
     observe(scenario)

@@ -45,7 +45,7 @@ def test_topic_is_created_only_after_fsyncs_of_two_nodes(tmp_path: Path) -> None
     async def main() -> None:
         async with trio.open_nursery() as nursery:
             nodes = QuorumNodes(tmp_path, nursery)
-            with trio.fail_after(30):
+            with trio.fail_after(100):
                 await nodes.start(1, 2, 3)
             leader = nodes.leader_id
             followers = [node for node in (1, 2, 3) if node != leader]
@@ -75,7 +75,7 @@ def test_resets_of_the_heartbeat_connection_fence_no_broker(tmp_path: Path) -> N
     async def main() -> None:
         async with trio.open_nursery() as nursery:
             nodes = QuorumNodes(tmp_path, nursery, config={"broker.heartbeat.interval.ms": "200"})
-            with trio.fail_after(30):
+            with trio.fail_after(100):
                 await nodes.start(1, 2, 3)
             leader = nodes.running[nodes.leader_id]
             epoch = leader.quorum.core.epoch
@@ -110,7 +110,7 @@ def test_describe_quorum_shows_that_a_voter_has_ended(tmp_path: Path) -> None:
     async def main() -> None:
         async with trio.open_nursery() as nursery:
             nodes = QuorumNodes(tmp_path, nursery)
-            with trio.fail_after(30):
+            with trio.fail_after(100):
                 await nodes.start(1, 2, 3)
                 await nodes.start(7, roles="broker")
             leader = nodes.leader_id
@@ -156,7 +156,7 @@ def test_clock_that_jumps_causes_no_election_and_no_fencing(
     async def main() -> None:
         async with trio.open_nursery() as nursery:
             nodes = QuorumNodes(tmp_path, nursery, config={"broker.heartbeat.interval.ms": "200"})
-            with trio.fail_after(30):
+            with trio.fail_after(100):
                 await nodes.start(1, 2, 3)
             leader = nodes.running[nodes.leader_id]
             epoch, brokers = leader.quorum.core.epoch, dict(leader.image.brokers)

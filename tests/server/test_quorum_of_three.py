@@ -46,7 +46,7 @@ def test_three_nodes_elect_a_leader_and_replicate_a_topic(tmp_path: Path) -> Non
     async def main() -> None:
         async with trio.open_nursery() as nursery:
             nodes = QuorumNodes(tmp_path, nursery)
-            with trio.fail_after(30):
+            with trio.fail_after(100):
                 await nodes.start(1, 2, 3)
             assert await create_topic(nodes, 1, "first") == 0
             for node in nodes.running.values():
@@ -62,14 +62,14 @@ def test_killed_leader_is_replaced_and_follows_after_a_restart(tmp_path: Path) -
         async with trio.open_nursery() as nursery:
             sessions = {"broker.session.timeout.ms": "1500", "broker.heartbeat.interval.ms": "300"}
             nodes = QuorumNodes(tmp_path, nursery, config=sessions)
-            with trio.fail_after(30):
+            with trio.fail_after(100):
                 await nodes.start(1, 2, 3)
             assert await create_topic(nodes, 1, "before") == 0
             killed = nodes.leader_id
             epoch = nodes.running[killed].quorum.core.epoch
             await nodes.kill(killed)
             survivor = next(iter(nodes.running))
-            with trio.fail_after(30):
+            with trio.fail_after(100):
                 assert await create_topic(nodes, survivor, "after") == 0
             assert nodes.running[survivor].quorum.core.epoch > epoch
             with trio.fail_after(60):
@@ -85,7 +85,7 @@ def test_broker_without_a_controller_follows_controllers_without_a_broker(tmp_pa
     async def main() -> None:
         async with trio.open_nursery() as nursery:
             nodes = QuorumNodes(tmp_path, nursery, voter_ids=(1, 2, 3))
-            with trio.fail_after(30):
+            with trio.fail_after(100):
                 await nodes.start(1, 2, 3, roles="controller")
                 await nodes.start(7, roles="broker")
             assert await create_topic(nodes, 7, "observed") == 0
@@ -94,7 +94,7 @@ def test_broker_without_a_controller_follows_controllers_without_a_broker(tmp_pa
             leader = nodes.running[nodes.leader_id].quorum
             assert [key.id for key in leader.core.observers(leader.clock.monotonic_ms())] == [7]
             await nodes.kill(nodes.leader_id)
-            with trio.fail_after(30):
+            with trio.fail_after(100):
                 assert await create_topic(nodes, 7, "after") == 0
             await nodes.eventually(lambda: "after" in broker.image.topics_by_name)
             nursery.cancel_scope.cancel()
@@ -120,7 +120,7 @@ def test_node_votes_while_its_logs_are_recovered(
     async def main() -> None:
         async with trio.open_nursery() as nursery:
             nodes = QuorumNodes(tmp_path, nursery)
-            with trio.fail_after(30):
+            with trio.fail_after(100):
                 await nodes.start(1, 2, 3)
             for name in ("kept", "deleted"):
                 assert await create_topic(nodes, 1, name, replicas=3) == 0
@@ -159,7 +159,7 @@ def test_leader_that_stops_hands_over_at_once(tmp_path: Path) -> None:
             nodes = QuorumNodes(
                 tmp_path, nursery, config={"controller.quorum.fetch.timeout.ms": "60000"}
             )
-            with trio.fail_after(30):
+            with trio.fail_after(100):
                 await nodes.start(1, 2, 3, roles="controller")
             stopped = nodes.running.pop(nodes.leader_id)
             stopped.stop()
@@ -179,13 +179,13 @@ def test_leader_that_stops_after_all_other_voters_does_not_wait(
     async def main() -> None:
         async with trio.open_nursery() as nursery:
             nodes = QuorumNodes(tmp_path, nursery)
-            with trio.fail_after(30):
+            with trio.fail_after(100):
                 await nodes.start(1, 2, 3, roles="controller")
             leader = nodes.running[nodes.leader_id]
             for node_id in set(nodes.running) - {nodes.leader_id}:
                 await nodes.kill(node_id)
             assert leader.quorum.core.is_leader
-            with trio.fail_after(30):
+            with trio.fail_after(100):
                 await leader.quorum.resign()
             assert leader.quorum.core.leader_id is None
             nursery.cancel_scope.cancel()
@@ -201,13 +201,13 @@ def test_leader_that_stops_together_with_another_voter_does_not_wait(
     async def main() -> None:
         async with trio.open_nursery() as nursery:
             nodes = QuorumNodes(tmp_path, nursery)
-            with trio.fail_after(30):
+            with trio.fail_after(100):
                 await nodes.start(1, 2, 3, roles="controller")
             leader = nodes.running[nodes.leader_id]
             first, second = set(nodes.running) - {nodes.leader_id}
             await nodes.kill(first)
             assert leader.quorum.core.is_leader
-            with trio.fail_after(30):
+            with trio.fail_after(100):
                 async with trio.open_nursery() as stopping:
                     stopping.start_soon(leader.quorum.resign)
                     await nodes.kill(second)
@@ -221,13 +221,13 @@ def test_replica_behind_the_log_start_loads_a_snapshot(tmp_path: Path) -> None:
         async with trio.open_nursery() as nursery:
             parts = {"controller.quorum.fetch.snapshot.max.bytes": "100"}
             nodes = QuorumNodes(tmp_path, nursery, config={**EARLY_SNAPSHOTS, **parts})
-            with trio.fail_after(30):
+            with trio.fail_after(100):
                 await nodes.start(1, 2, 3, roles="controller")
                 await nodes.start(7, roles="broker")
             await create_topics(nodes, 7)
             leader = nodes.running[nodes.leader_id].quorum
             await nodes.eventually(lambda: leader.core.log.start_offset > 0)
-            with trio.fail_after(30):
+            with trio.fail_after(100):
                 await nodes.start(8, roles="broker")
             fresh = nodes.running[8]
             assert fresh.quorum.core.log.start_offset > 0
@@ -244,7 +244,7 @@ def test_replica_that_lags_behind_the_log_start_publishes_the_difference(tmp_pat
     async def main() -> None:
         async with trio.open_nursery() as nursery:
             nodes = QuorumNodes(tmp_path, nursery, config=EARLY_SNAPSHOTS)
-            with trio.fail_after(30):
+            with trio.fail_after(100):
                 await nodes.start(1, 2, 3)
             assert await create_topic(nodes, 1, "first") == 0
             lagging = nodes.leader_id

@@ -71,7 +71,7 @@ def test_voters_are_added_and_the_leader_removes_itself(tmp_path: Path) -> None:
     async def main() -> None:
         async with trio.open_nursery() as nursery:
             nodes = QuorumNodes(tmp_path, nursery, voter_ids=(1,))
-            with trio.fail_after(30):
+            with trio.fail_after(100):
                 await nodes.start(1)
                 await nodes.start(2, 3)
                 assert await add(nodes, 1, 2) == 0
@@ -95,7 +95,7 @@ def test_added_voter_counts_for_the_majority(tmp_path: Path) -> None:
     async def main() -> None:
         async with trio.open_nursery() as nursery:
             nodes = QuorumNodes(tmp_path, nursery, voter_ids=(1,))
-            with trio.fail_after(30):
+            with trio.fail_after(100):
                 await nodes.start(1)
                 await nodes.start(2, roles="controller")
                 assert await add(nodes, 1, 2) == 0
@@ -103,7 +103,7 @@ def test_added_voter_counts_for_the_majority(tmp_path: Path) -> None:
             with trio.move_on_after(1.0) as waiting:
                 await create_topic(nodes, 1, "never")
             assert waiting.cancelled_caught, "one of two voters committed a change alone"
-            with trio.fail_after(30):
+            with trio.fail_after(100):
                 await nodes.start(2, roles="controller")
                 assert await create_topic(nodes, 1, "after") == 0
             nursery.cancel_scope.cancel()
@@ -119,7 +119,7 @@ def test_controller_joins_by_itself(tmp_path: Path) -> None:
                 "controller.quorum.fetch.timeout.ms": "1000",
             }
             nodes = QuorumNodes(tmp_path, nursery, voter_ids=(1,), config=config)
-            with trio.fail_after(30):
+            with trio.fail_after(100):
                 await nodes.start(1)
                 await nodes.start(2, roles="controller")
                 await nodes.eventually(lambda: voter_ids(nodes, 1) == [1, 2])
@@ -137,7 +137,7 @@ def test_static_voters_elect_a_leader_and_upgrade_to_dynamic_ones(tmp_path: Path
                 config={"controller.quorum.fetch.timeout.ms": "1000"},
                 is_static=True,
             )
-            with trio.fail_after(30):
+            with trio.fail_after(100):
                 await nodes.start(1, 2, 3)
                 leader = nodes.running[nodes.leader_id].quorum
                 assert leader.core.kraft_version == 0

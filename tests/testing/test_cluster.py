@@ -33,7 +33,7 @@ def read(bootstrap: str, topic: str, count: int) -> list[bytes | None]:
     try:
         consumer.assign([TopicPartition(topic, 0, 0)])
         found: list[bytes | None] = []
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 90
         while len(found) < count and time.monotonic() < deadline:
             found += [each.value() for each in consumer.consume(count, 1) if not each.error()]
         return found

@@ -74,7 +74,7 @@ def beat(wire: Wire, member_id: str = "m1", **fields: Any) -> Any:
 
 
 def until_loaded(wire: Wire, request: Any, version: int) -> Any:
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 90
     while True:
         answer = wire.ask(request, version)
         if answer.error_code not in RETRIABLE or time.monotonic() > deadline:
@@ -88,7 +88,7 @@ def commit(wire: Wire, metadata: str = "") -> int:
     )
     topic = OffsetCommitRequest.OffsetCommitRequestTopic(name="t", partitions=[partition])
     request = OffsetCommitRequest(group_id="g", topics=[topic])
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 90
     while True:
         code = wire.ask(request, 8).topics[0].partitions[0].error_code
         if code not in RETRIABLE or time.monotonic() > deadline:

@@ -232,7 +232,7 @@ def test_checkpointed_high_watermark_is_where_a_killed_node_starts(tmp_path: Pat
         create(wire)
         produce(wire)
         checkpoint = tmp_path / "replication-offset-checkpoint"
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 90
         while "t 0 1" not in (checkpoint.read_text() if checkpoint.exists() else ""):
             assert time.monotonic() < deadline
             time.sleep(0.01)

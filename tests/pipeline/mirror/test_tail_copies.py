@@ -33,7 +33,7 @@ async def caught_up(flow: Flow) -> CopyFigures:
 
 async def until_numbers(flow: Flow, count: int) -> None:
     """Return when the target has as many records."""
-    with trio.fail_after(20):
+    with trio.fail_after(100):
         while len(await numbers(flow.target)) < count:  # noqa: ASYNC110  (no event tells)
             await trio.sleep(0.01)
 

@@ -84,7 +84,7 @@ def run(
             request_timeout_s=30.0,
             timeout_s=timeout_s,
         )
-        with trio.fail_after(30):
+        with trio.fail_after(100):
             async with trio.open_nursery() as nursery:
                 await nursery.start(channel.run)
                 await test(channel)

@@ -100,7 +100,7 @@ def join(world: World, prefix: str = "g") -> JoinGroupRequest:
 
 
 async def is_reloaded(world: World, failed: GroupPartition) -> None:
-    with trio.fail_after(30):
+    with trio.fail_after(100):
         while here(world) is failed or not here(world).is_loaded:  # noqa: ASYNC110
             await trio.sleep(0.5)
 

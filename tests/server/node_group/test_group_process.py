@@ -40,7 +40,7 @@ async def stopped(group: NodeGroup, begun: trio.Event) -> list[str]:
     async def run() -> None:
         failures.extend(await group.run(stopping))
 
-    with trio.fail_after(30):
+    with trio.fail_after(100):
         async with trio.open_nursery() as nursery:
             nursery.start_soon(run)
             await begun.wait()
@@ -65,7 +65,7 @@ def test_group_whose_preparation_fails_ends_with_the_reason(error: Exception) ->
         raise error
 
     async def ended() -> list[str]:
-        with trio.fail_after(30):
+        with trio.fail_after(100):
             return await group(fail, [CompanionPlan("registry", never_started)]).run(trio.Event())
 
     assert trio.run(ended) == ["no users"]

@@ -47,12 +47,17 @@ _ATTEMPTS_MAX: Final = 3
 """Attempts that end with a damaged batch, or with an offset that one side does not have."""
 _AHEAD: Final = 2
 """Responses that wait for their batches to be produced."""
-_REFUSALS: Final = {
+_REMEDY_BY_CODE: Final = {
     ErrorCode.MESSAGE_TOO_LARGE: "raise max.message.bytes of the topic at the target",
     ErrorCode.TOPIC_AUTHORIZATION_FAILED: "allow the flow's principal to read or write the topic",
     ErrorCode.GROUP_AUTHORIZATION_FAILED: "allow the flow's principal to read its group",
     ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: (
         "allow the flow's principal to describe and write its transactional ids"
+    ),
+    # A copy has ended the transactions of the flow before it reads positions.
+    ErrorCode.UNSTABLE_OFFSET_COMMIT: (
+        "the target has offsets of a transaction that has ended without its marker: abort it as "
+        "docs/mirror.md says"
     ),
 }
 _AGAIN: Final = frozenset(
@@ -378,6 +383,7 @@ def _failure(wanted: FlowRange, error: Exception) -> TaskFailureError:
     is_permanent = not _is_retriable(error)
     if isinstance(error, KafkaError):
         text = f"{text} ({error.code.name})"
-        if remedy := _REFUSALS.get(error.code):
-            text = f"{text}; {remedy}"
+    cause = error.last if isinstance(error, CallTimeoutError) else error
+    if isinstance(cause, KafkaError) and (remedy := _REMEDY_BY_CODE.get(cause.code)):
+        text = f"{text}; {remedy}"
     return TaskFailureError(text, is_permanent=is_permanent)
