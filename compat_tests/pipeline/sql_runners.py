@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,16 @@ WAIT_S = 240.0
 class LineRunner:
     """The runner process, started again after each kill."""
 
-    def __init__(self, bootstrap: str, directory: Path, group: str) -> None:
+    url: str
+    """The address of Connect's REST API, once the runner has started."""
+
+    def __init__(
+        self,
+        bootstrap: str,
+        directory: Path,
+        group: str,
+        properties: Mapping[str, str] | None = None,
+    ) -> None:
         self.group = group
         self._file = directory / "settings.json"
         self._log = directory / "runner.log"
@@ -35,6 +45,7 @@ class LineRunner:
             "view.dir": str(directory / "views"),
             "spark.master": "local[2]",
             "spark.sql.shuffle.partitions": "2",
+            **(properties or {}),
         }
         self._file.write_text(json.dumps(settings))
 
@@ -48,7 +59,7 @@ class LineRunner:
                 text=True,
                 env=setup.environment(),
             )
-        assert "url" in self._line()
+        self.url = self._line()["url"]
 
     def execute(self, script: str) -> list[Any]:
         """Run a script; a runner that has just started may stand by for a moment."""

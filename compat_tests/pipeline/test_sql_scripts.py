@@ -61,11 +61,12 @@ def await_rows(bootstrap: str, topic: str, count: int) -> list[bytes | None]:
     return found
 
 
-def start(bootstrap: str, directory: Path) -> "subprocess.Popen[bytes]":
+def start(bootstrap: str, directory: Path, stderr: int | None = None) -> "subprocess.Popen[bytes]":
     return subprocess.Popen(
         command(bootstrap, directory, "-f", str(directory / "clicks.sql")),
         env=setup.environment(),
         stdout=subprocess.DEVNULL,
+        stderr=stderr,
     )
 
 
@@ -107,6 +108,16 @@ def test_script_of_the_page_continues_after_a_kill(
             time.sleep(0.2)
         process.send_signal(signal.SIGINT)
         assert process.wait(WAIT_S) == 0
+        (tmp_path / "clicks.sql").write_text(script.replace("COUNT(*)", "SUM(ms)"))
+        process = start(bootstrap, tmp_path, stderr=subprocess.PIPE)
+        _, errors = process.communicate(timeout=WAIT_S)
+        assert process.returncode == 1
+        (line,) = [each for each in errors.decode().splitlines() if "does not fit" in each]
+        assert "failed: the query does not fit its state: state 1 is 'aggregate of count" in line
+        assert line.endswith(
+            "bring the earlier version back, or give another --name, with which "
+            "queries read all records again"
+        )
     finally:
         if process.poll() is None:
             kill(process)

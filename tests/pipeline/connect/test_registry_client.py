@@ -48,6 +48,17 @@ def test_schema_is_registered_as_json_of_the_registrys_type() -> None:
     assert json.loads(body) == {"schema": '"int"', "schemaType": "AVRO"}
 
 
+def test_schemas_of_a_subject_come_newest_first() -> None:
+    path = "/subjects/a%2Fb/versions"
+    answers = {
+        path: (200, {}, b"[1, 3]"),
+        f"{path}/1": (200, {}, b'{"id": 7}'),
+        f"{path}/3": (200, {}, b'{"id": 9}'),
+    }
+    with serving(answers) as (url, _):
+        assert list(RegistryClient(url).ids_of_versions("a/b")) == [9, 7]
+
+
 def test_next_address_is_called_when_one_does_not_answer() -> None:
     with (
         serving({"/schemas/ids/5": (503, {}, b"busy")}) as (busy, _),

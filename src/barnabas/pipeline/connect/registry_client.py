@@ -8,7 +8,7 @@ import base64
 import functools
 import ssl
 import urllib.parse
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from barnabas.http_failures import reason_of
@@ -55,6 +55,15 @@ class RegistryClient:
         path = f"/subjects/{urllib.parse.quote(subject, safe='')}/versions/latest"
         schema_id = int(self._call("GET", path)["id"])
         return schema_id, self.schema_of(schema_id)
+
+    def ids_of_versions(self, subject: str) -> Iterator[int]:
+        """Yield the ids of a subject's schemas, the newest first.
+
+        Raises DataError, RetriableError.
+        """
+        path = f"/subjects/{urllib.parse.quote(subject, safe='')}/versions"
+        for version in sorted(self._call("GET", path), reverse=True):
+            yield int(self._call("GET", f"{path}/{int(version)}")["id"])
 
     def id_of(self, subject: str, schema: RegisteredSchema, *, registers: bool) -> int:
         """Return the id of a schema in a subject; register it if needed and allowed."""

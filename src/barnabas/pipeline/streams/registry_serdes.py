@@ -5,7 +5,9 @@ are those of the newest schema of the subject when the app starts: records of ot
 with it.
 """
 
+import contextlib
 import functools
+from collections.abc import Iterator
 from typing import Any, ClassVar, Final
 
 import attrs
@@ -104,10 +106,9 @@ class RegistrySerde(Serde):
         """Return the serde of one schema. Raises RegistrySchemaError."""
         raise NotImplementedError
 
-    def prepared(self, context: SerdeContext) -> Serde:
+    def prepared(self, context: SerdeContext) -> SubjectSerde:
         """Return the serde of the subject's newest schema. Raises RegistrySchemaError."""
-        urls = self.registry or context.registry
-        subject = self.subject or f"{context.topic}-{context.side}"
+        urls, subject = self._place(context)
         if not urls:
             raise RegistrySchemaError(
                 f"{type(self).__name__} for subject {subject} needs a registry: "
@@ -128,6 +129,24 @@ class RegistrySerde(Serde):
         except (DataError, RegistrySchemaError) as error:
             raise RegistrySchemaError(f"the schema of subject {subject}: {error}") from error
         return found
+
+    def versions(self, context: SerdeContext) -> Iterator[SubjectSerde]:
+        """Yield the serdes of the schemas of the subject, the newest first, without other types.
+
+        Raises RegistrySchemaError.
+        """
+        urls, subject = self._place(context)
+        try:
+            for schema_id in RegistryClient(urls).ids_of_versions(subject):
+                with contextlib.suppress(RegistrySchemaError):
+                    yield attrs.evolve(self, schema=None, schema_id=schema_id).prepared(context)
+        except ConnectError as error:
+            raise RegistrySchemaError(f"no versions of subject {subject}: {error}") from error
+
+    def _place(self, context: SerdeContext) -> tuple[str, str]:
+        """Return the registry's address and the name of the subject."""
+        subject = self.subject or f"{context.topic}-{context.side}"
+        return self.registry or context.registry, subject
 
     def _schema(self, client: RegistryClient, subject: str) -> tuple[int, RegisteredSchema]:
         """Return the subject's newest schema, or the given one, registered. Raises ConnectError."""

@@ -4,6 +4,7 @@
     json_texts       JSON, by ksqlDB's lenient rules
     delimited_texts  DELIMITED
     registry_schemas the schemas that are registered for columns
+    fitting_schemas  the schemas of a subject that fit columns
     registry_columns AVRO, PROTOBUF, PROTOBUF_NOSR, JSON_SR
     registry_inference  the columns of registered schemas, for statements without columns
     sql_serdes       the serde of a source's key and value, for each format

@@ -14,12 +14,17 @@ from barnabas.pipeline.sql.planning.column_structs import (
     struct_of,
     struct_type,
 )
+from barnabas.pipeline.sql.planning.fitting_schemas import fits
 from barnabas.pipeline.sql.sql_failures import UnresolvedError
 from barnabas.pipeline.sql.sql_types import SqlType, to_spark
 from barnabas.pipeline.streams.avro_serde import Avro
 from barnabas.pipeline.streams.json_schema_serde import JsonSchema
 from barnabas.pipeline.streams.protobuf_serde import Protobuf
-from barnabas.pipeline.streams.registry_serdes import RegistrySchemaError, RegistrySerde
+from barnabas.pipeline.streams.registry_serdes import (
+    RegistrySchemaError,
+    RegistrySerde,
+    SubjectSerde,
+)
 from barnabas.pipeline.streams.serdes import Column, DataType, Serde, SerdeContext, functions
 
 BARE: Final = "PROTOBUF_NOSR"
@@ -30,8 +35,9 @@ BARE: Final = "PROTOBUF_NOSR"
 class RegistryColumns(Serde):
     """Columns of a format with a registry.
 
-    Records are read by the newest schema of the subject, whose fields are columns by their names in
-    any case. The schema of the columns is registered where there is none, and to write.
+    Records are read by the newest schema of the subject that fits the columns, whose fields are
+    columns by their names in any case; by the newest one where none fits. The schema of the columns
+    is registered where there is none, and to write.
     """
 
     columns: tuple[SourceColumn, ...]
@@ -55,10 +61,24 @@ class RegistryColumns(Serde):
         if self.writes:
             return attrs.evolve(self, inner=own.prepared(context))
         try:
-            found = serde_of(self.form, None).prepared(context)
+            found = self._reading(context)
         except RegistrySchemaError:
             found = own.prepared(context)
         return attrs.evolve(self, inner=found)
+
+    def _reading(self, context: SerdeContext) -> Serde:
+        """Return the serde of the schema that reads. Raises RegistrySchemaError."""
+        newest = serde_of(self.form, None)
+        found = newest.prepared(context)
+        if self.form.schema_id is not None or self._fits(found):
+            return found
+        for each in newest.versions(context):
+            if self._fits(each):
+                return each
+        return found
+
+    def _fits(self, found: SubjectSerde) -> bool:
+        return fits(self.columns, found.data_type(), is_wrapped=self.form.is_wrapped)
 
     def _text(self) -> str:
         if self.form.name == "AVRO":

@@ -5,10 +5,14 @@ from __future__ import annotations
 import re
 import threading
 import time
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
+
+import attrs
 
 from barnabas.pipeline.delivery.driver.cluster_state import ClusterState
 from barnabas.pipeline.delivery.plan import kafka_properties
+from barnabas.pipeline.delivery.plan.job_plan import REBUILD
 from barnabas.pipeline.sql import statement_values as st
 from barnabas.pipeline.sql.catalog.catalog_changes import Catalog
 from barnabas.pipeline.sql.planning.query_writing import written
@@ -16,14 +20,18 @@ from barnabas.pipeline.sql.shell.created_topics import create_declared, create_s
 from barnabas.pipeline.sql.sql_failures import UnresolvedError
 from barnabas.pipeline.streams.state_directory import default_root
 from barnabas.pipeline.streams.stream_app import App
+from barnabas.pipeline.streams.stream_queries import StreamFailedError
 
 if TYPE_CHECKING:
+    from collections.abc import Generator
+
     from barnabas.pipeline.sql.analysis.applied_statements import StartedQuery
     from barnabas.pipeline.sql.shell.catalog_change import AppliedChange, CatalogChange
     from barnabas.pipeline.sql.shell.key_lookups import KeyLookup
     from barnabas.pipeline.sql.shell.session_values import SessionSettings
 
 _NOT_IN_NAMES: Final = re.compile(r"[^A-Za-z0-9._-]")
+_OTHER_NAME: Final = "give another --name, with which queries read all records again"
 
 
 class LocalQueries:
@@ -64,9 +72,10 @@ class LocalQueries:
 
         Raises StreamFailedError when a query failed.
         """
-        for app in self._queries.values():
-            if app.wait(0):
-                return True
+        with _remedies():
+            for app in self._queries.values():
+                if app.wait(0):
+                    return True
         time.sleep(timeout_s)
         return False
 
@@ -134,9 +143,21 @@ class LocalQueries:
             registry=self.settings.registry,
         )
         written(app, started.query, name, start=start)
-        app.start()
+        with _remedies():
+            app.start()
         self._queries[started.name] = app
 
     def _cluster(self) -> ClusterState:
         given = {**self.settings.properties, "bootstrap.servers": self.settings.bootstrap}
         return ClusterState(kafka_properties.for_librdkafka(given))
+
+
+@contextmanager
+def _remedies() -> Generator[None]:
+    """Name the remedy of a script, which has no job and no app, in the failure of a query."""
+    try:
+        yield
+    except StreamFailedError as error:
+        text = error.failure.message.replace(REBUILD, _OTHER_NAME)
+        failure = attrs.evolve(error.failure, message=text)
+        raise StreamFailedError(error.query, failure) from error
