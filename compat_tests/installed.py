@@ -46,7 +46,8 @@ class Installed:
             done = subprocess.run(
                 ["sh", "-c", line],
                 cwd=ROOT,
-                env=self.environment(),
+                # Python compiles the modules that it imports; "0" stands for --no-compile.
+                env=self.environment(PIP_NO_COMPILE="0"),
                 capture_output=True,
                 text=True,
                 timeout=_TIMEOUT_S,

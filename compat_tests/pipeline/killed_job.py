@@ -204,6 +204,9 @@ def read_committed(bootstrap: str, topic: str) -> list[Any]:
             "isolation.level": "read_committed",
             "enable.partition.eof": True,
             "auto.offset.reset": "earliest",
+            "enable.auto.commit": False,
+            # The end of a partition is known from a fetch that finds nothing there.
+            "fetch.wait.max.ms": 10,
         }
     )
     partitions = len(consumer.list_topics(topic, 30).topics[topic].partitions)
@@ -213,7 +216,7 @@ def read_committed(bootstrap: str, topic: str) -> list[Any]:
     while left:
         assert time.monotonic() < deadline, f"{topic} was not read to its end: {len(found)} records"
         # It waits for all of the time unless it gets this number of messages.
-        for message in consumer.consume(1000, 0.1):
+        for message in consumer.consume(1000, 0.02):
             if message.error() is None:
                 found.append(message)
             elif message.error().code() == KafkaError._PARTITION_EOF:

@@ -43,7 +43,6 @@ if __name__ == "__main__":
         state=given.state,
         master="local[2]",
         spark={"spark.sql.shuffle.partitions": "2"},
-        trigger_ms=20,
     )
     for each in given.cases:
         describe(running, given, each)

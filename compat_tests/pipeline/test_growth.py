@@ -125,7 +125,7 @@ def app(engine: Any, bootstrap: str, unique: Any, tmp_path: Path) -> Iterator[Ca
 
     def make() -> ks.App:
         state = tmp_path / "state"
-        made.append(ks.App.attach(engine.session, name, bootstrap, state=state, trigger_ms=20))
+        made.append(ks.App.attach(engine.session, name, bootstrap, state=state))
         return made[-1]
 
     yield make

@@ -34,9 +34,7 @@ def app(engine, bootstrap, unique, tmp_path) -> Iterator[Callable[..., ks.App]]:
 
     def make(name: str | None = None, **options: Any) -> ks.App:
         named = name or unique("app")
-        found = ks.App.attach(
-            engine.session, named, bootstrap, state=tmp_path / named, trigger_ms=20, **options
-        )
+        found = ks.App.attach(engine.session, named, bootstrap, state=tmp_path / named, **options)
         made.append(found)
         return found
 

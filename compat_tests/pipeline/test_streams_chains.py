@@ -98,9 +98,7 @@ def app(engine: Any, bootstrap: str, tmp_path: Path) -> Iterator[Callable[..., k
     def make(name: str, **options: Any) -> ks.App:
         for each in running:
             each.stop()
-        found = ks.App.attach(
-            engine.session, name, bootstrap, state=tmp_path / name, trigger_ms=20, **options
-        )
+        found = ks.App.attach(engine.session, name, bootstrap, state=tmp_path / name, **options)
         running.append(found)
         return found
 

@@ -145,9 +145,7 @@ def app(engine, bootstrap, registry, unique, tmp_path) -> Iterator[Callable[[], 
     def make() -> ks.App:
         name = unique("serdes")
         state = tmp_path / name
-        found = ks.App.attach(
-            engine.session, name, bootstrap, state=state, registry=registry, trigger_ms=20
-        )
+        found = ks.App.attach(engine.session, name, bootstrap, state=state, registry=registry)
         made.append(found)
         return found
 

@@ -162,7 +162,6 @@ def restarted(engine: Any, killed: KilledApp) -> Iterator[Callable[..., ks.App]]
             settings.app,
             settings.bootstrap,
             state=settings.state,
-            trigger_ms=20,
             **options,
         )
         describe(app, settings, case)

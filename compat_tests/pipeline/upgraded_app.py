@@ -34,7 +34,6 @@ if __name__ == "__main__":
         state=given["state"],
         master="local[2]",
         spark={"spark.sql.shuffle.partitions": "2"},
-        trigger_ms=20,
     )
     describe(running, given["name"])
     running.run()

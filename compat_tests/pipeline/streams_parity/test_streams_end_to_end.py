@@ -141,7 +141,7 @@ def test_both_make_the_same_tables_and_joins(start_server, engine, tmp_path) -> 
     bootstrap = start_server().bootstrap
     found = records()
     produce(bootstrap, found)
-    app = ks.App.attach(engine.session, "ours", bootstrap, state=tmp_path / "state", trigger_ms=20)
+    app = ks.App.attach(engine.session, "ours", bootstrap, state=tmp_path / "state")
     describe(app)
     log = tmp_path / "kafka-streams.log"
     with kafka_streams(bootstrap, tmp_path), app:

@@ -1,6 +1,9 @@
 """Totals of a running query."""
 
+import contextlib
 import json
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 from typing import Any
 
@@ -35,6 +38,22 @@ def test_each_batch_is_counted_once_over_several_calls() -> None:
     assert job.progress().records == 12
     reports += [report(3, 2, 1)]
     assert (job.progress().records, job.progress().batches) == (13, 3)
+
+
+def test_batch_is_counted_once_when_two_threads_read_the_reports() -> None:
+    both_read = threading.Barrier(2)
+    text = report(1, 0, 5).json()
+
+    def read() -> str:
+        with contextlib.suppress(threading.BrokenBarrierError):
+            both_read.wait(0.5)
+        return text
+
+    job = running([SimpleNamespace(json=read), report(2, 1, 7)])
+    with ThreadPoolExecutor() as pool:
+        for each in [pool.submit(job.progress) for _ in range(2)]:
+            each.result()
+    assert job.progress().records == 12
 
 
 def test_batch_behind_an_idle_report_of_its_number_is_counted() -> None:

@@ -58,6 +58,8 @@ class QueryJob:
         self._progress = progress
         self._newest_report = ""
         self._failure: JobFailure | None = None
+        self._reading = threading.Lock()
+        """Held while reports are added: the watcher and the caller of an app ask for progress."""
 
     @property
     def plan(self) -> JobPlan:
@@ -75,10 +77,12 @@ class QueryJob:
         """Return the totals up to now."""
         # The JVM may be gone, which `failure` reports. A part that fails because the cluster does
         # not answer is repeated at the next call.
-        for part in (self._add_batches, self._pass_positions, self._add_skipped, self._look_after):
-            with contextlib.suppress(Exception):
-                part()
-        return self._progress
+        parts = (self._add_batches, self._pass_positions, self._add_skipped, self._look_after)
+        with self._reading:
+            for part in parts:
+                with contextlib.suppress(Exception):
+                    part()
+            return self._progress
 
     def failure(self) -> JobFailure | None:
         """Return why the query ended by itself, or None."""
