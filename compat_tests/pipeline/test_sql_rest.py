@@ -12,6 +12,7 @@ import httpx
 import pytest
 from confluent_kafka import Producer
 
+from barnabas.pipeline.sql.imports.ksqldb_commands import topic_of
 from barnabas.testing.eventually import wait_until
 from barnabas.testing.free_ports import free_ports
 from compat_tests import spark
@@ -19,6 +20,7 @@ from compat_tests.pipeline.connect_workers import RunnerProcess
 from compat_tests.servers import ServerProcess
 from compat_tests.sql_case_files import rest_cases_of
 from compat_tests.sql_rest_case_runs import RestServers
+from tests.pipeline.sql.test_imports import record
 from tests.registry.live_registry import live_registry
 
 pytestmark = [pytest.mark.timeout(400), pytest.mark.barnabas_only, spark.needed]
@@ -243,3 +245,62 @@ def test_ksqldb_of_pypi(api: httpx.Client, clicks: str) -> None:
         "inserted": [{"status": "ok", "seq": 0}],
         "pushed": [["a"], ["b"], ["f"]],
     }
+
+
+def test_statements_of_a_ksqldb_server_are_imported(
+    api: httpx.Client, runner: SqlRunner, clicks: str, unique: Callable[[str], str]
+) -> None:
+    kept, ended, bad = (f"{each}_{clicks}" for each in ("KEPT", "ENDED", "BAD"))
+    made = "CREATE STREAM {} WITH (KAFKA_TOPIC='{}', PARTITIONS=1, REPLICAS=1) AS SELECT\n  "
+    made += f"{{}} ID,\n  {clicks}.MS MS\nFROM {clicks} {clicks}\nPARTITION BY {{}}\n"
+    made += "EMIT CHANGES;"
+    upper, unknown = f"UCASE({clicks}.ID)", f"ROT13({clicks}.ID)"
+    service = unique("service_")
+    topic = topic_of(service)
+    producer: Any = Producer({"bootstrap.servers": runner.bootstrap})
+    for key, value in (
+        record(
+            f"stream/`{clicks}`/create",
+            f"CREATE STREAM {clicks} (ID STRING KEY, MS BIGINT) WITH (KAFKA_TOPIC='{clicks}', "
+            "VALUE_FORMAT='JSON');",
+        ),
+        record(f"stream/`{kept}`/create", made.format(kept, kept, upper, upper), f"CSAS_{kept}_7"),
+        record(
+            f"stream/`{ended}`/create", made.format(ended, ended, upper, upper), f"CSAS_{ended}_9"
+        ),
+        record(f"stream/`{bad}`/create", made.format(bad, bad, unknown, unknown), f"CSAS_{bad}_11"),
+        record(f"terminate/CSAS_{ended}_9/execute", f"TERMINATE CSAS_{ended}_9;"),
+    ):
+        producer.produce(topic, value, key)
+    assert producer.flush(30) == 0
+
+    def imported(*more: str) -> "subprocess.CompletedProcess[str]":
+        program = str(Path(sys.executable).parent / "barnabas")
+        where = ["--bootstrap", runner.bootstrap, "--server", str(api.base_url)]
+        command = [program, "sql", "import", "--service-id", service, *where, *more]
+        return subprocess.run(command, capture_output=True, text=True, timeout=WAIT_S, check=False)
+
+    plan = imported()
+    assert (plan.returncode, plan.stderr) == (0, "")
+    lines = [line.split() for line in plan.stdout.splitlines()]
+    assert [line[:3] for line in lines[1:5]] == [
+        ["is", "there", "CREATE"],
+        ["create", f"CSAS_{kept}_7", "CREATE"],
+        ["create", "CREATE", "STREAM"],
+        ["cannot", "run", f"CSAS_{bad}_11"],
+    ]
+    assert "2 statements can be created" in plan.stdout
+    assert "ROT13" in plan.stdout.split("cannot run: ")[1].splitlines()[1]
+    done = imported("--yes", "--start", "earliest")
+    assert done.returncode == 1
+    assert "1 statement of 4 did not run" in done.stderr
+    queries, streams = api.post("/ksql", json={"ksql": "SHOW QUERIES; SHOW STREAMS;"}).json()
+    assert f"CSAS_{kept}_7" in [each["id"] for each in queries["queries"]]
+    assert [each for each in queries["queries"] if each["sinks"] == [ended]] == []
+    assert {kept, ended} <= {each["name"] for each in streams["streams"]}
+    push = {"sql": f"SELECT id FROM {kept} EMIT CHANGES LIMIT 2;"}
+    found = api.post("/query-stream", json=push).text.splitlines()[1:]
+    assert [json.loads(line) for line in found] == [["A"], ["B"]]
+    again = imported()
+    assert "0 statements can be created" in again.stdout
+    api.post("/ksql", json={"ksql": f"DROP STREAM {kept}; DROP STREAM {ended};"}).raise_for_status()

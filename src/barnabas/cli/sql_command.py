@@ -12,6 +12,7 @@ import click
 from barnabas.cli.client_options import Client, client_options, pairs
 from barnabas.cli.command_errors import CliError
 from barnabas.cli.service_requests import service_options
+from barnabas.cli.sql_import import import_statements
 from barnabas.cli.sql_output import show
 from barnabas.cli.sql_scripts import STDIN, LocalExecutor, read_script, run_script
 from barnabas.cli.sql_server import RemoteExecutor, SqlClient
@@ -43,7 +44,7 @@ def _server_options(command: Callable[..., Any]) -> Callable[..., Any]:
     )
 
 
-@click.command()
+@click.group(invoke_without_command=True)
 @click.option(
     "--file",
     "-f",
@@ -89,6 +90,8 @@ def sql(
     spark_pairs: tuple[str, ...],
 ) -> None:
     """Run SQL statements over topics; without any, at a prompt. Queries run until interrupted."""
+    if click.get_current_context().invoked_subcommand is not None:
+        return
     scripts = [read_script(file) for file in files] + ([] if text is None else [text])
     if not scripts and not sys.stdin.isatty():
         raise click.UsageError("give a file with --file, or statements with --execute")
@@ -187,3 +190,6 @@ def _wait(session: SqlSession) -> None:
     with stop_requests() as is_requested:
         while session.has_queries and not is_requested.is_set():
             session.wait(_POLL_S)
+
+
+sql.add_command(import_statements)

@@ -9,7 +9,7 @@ from barnabas.pipeline.sql.catalog.catalog_changes import Catalog
 from barnabas.pipeline.sql.catalog.source_definitions import Defaults
 from barnabas.pipeline.sql.scripts import parse_statement, statement_texts
 from barnabas.pipeline.sql.shell.catalog_change import AppliedChange, CatalogChange
-from barnabas.pipeline.sql.sql_failures import UnresolvedError
+from barnabas.pipeline.sql.sql_failures import SqlError, UnresolvedError
 
 SOURCES = """
 CREATE STREAM s (k INT KEY, v INT) WITH (kafka_topic='s', value_format='JSON');
@@ -19,12 +19,12 @@ CREATE TABLE n AS SELECT k, COUNT(*) AS c FROM s GROUP BY k;
 """
 
 
-def changed(script: str, catalog: Catalog | None = None) -> AppliedChange:
+def changed(script: str, catalog: Catalog | None = None, query: str | None = None) -> AppliedChange:
     found = AppliedChange(catalog or Catalog(), None, ())
     for each in statement_texts(script):
         statement = parse_statement(each, {})
         assert isinstance(statement, Definition)
-        change = CatalogChange(statement, each.text, Defaults(), "earliest")
+        change = CatalogChange(statement, each.text, Defaults(), "earliest", query)
         found = change.applied_to(found.catalog)
     return found
 
@@ -69,3 +69,27 @@ def test_drop_ends_the_query_that_writes_the_source() -> None:
     found = changed("DROP STREAM o;", changed(SOURCES).catalog)
     assert found.ended == ("CSAS_O_0",)
     assert found.started is None
+
+
+def test_query_gets_the_name_that_is_given_and_the_next_ones_other_numbers() -> None:
+    before = changed(SOURCES).catalog
+    found = changed("CREATE STREAM p AS SELECT * FROM s;", before, "CSAS_P_17")
+    assert found.started is not None
+    assert found.started.name == "CSAS_P_17"
+    following = changed("CREATE STREAM q AS SELECT * FROM s;", found.catalog)
+    assert following.started is not None
+    assert following.started.name == "CSAS_Q_18"
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("CSAS_O_0", "There is a query CSAS_O_0 already: choose another name"),
+        ("CTAS_P_3", "The name of the query begins with CSAS_ and has letters, digits and _, and "),
+        ("CSAS_P 3", "The name of the query begins with CSAS_ and has letters, digits and _, and "),
+    ],
+)
+def test_name_that_a_query_cannot_get_is_refused(name: str, message: str) -> None:
+    with pytest.raises(SqlError) as raised:
+        changed("CREATE STREAM p AS SELECT * FROM s;", changed(SOURCES).catalog, name)
+    assert message in str(raised.value)

@@ -8,6 +8,7 @@ expression parser (the extra `sql`), ksqlDB's types, functions and rules. What m
 stream processing, which are `streams`'. Nothing that starts without SQL imports this package.
 
     sharing             the catalog's sources for `barnabas.streams` and PySpark
+    imports             statements of a ksqlDB server, by its command topic
     hosting             on a runner: queries as jobs, the stored catalog
     shell               sessions: what each statement does, in this process or on a runner
     stored              objects of the catalog as records

@@ -35,6 +35,12 @@ class PersistentQuery:
     """The statement that made it."""
 
 
+def query_number(name: str) -> int:
+    """Return the number at the end of a query's name, which is that of its start; -1 without."""
+    text = name.rpartition("_")[2]
+    return int(text) if text.isascii() and text.isdecimal() else -1
+
+
 def _no_sources() -> dict[str, Source]:
     return {}
 

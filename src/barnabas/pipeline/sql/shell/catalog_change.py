@@ -31,10 +31,12 @@ class CatalogChange:
     defaults: Defaults
     start: str
     """Where a new query reads topics from: earliest or latest."""
+    query: str | None = None
+    """The name of the query that starts; None for the next one."""
 
     def applied_to(self, catalog: Catalog) -> AppliedChange:
         """Return what the statement makes of a catalog. Raises SqlError, UnresolvedError."""
-        result = applied(self.statement, catalog, self.defaults, self.text)
+        result = applied(self.statement, catalog, self.defaults, self.text, self.query)
         replaced = self._replaced(catalog) if result.started is not None else None
         if replaced is not None and result.started is not None:
             _check_in_place(replaced, result.started.query.plan)

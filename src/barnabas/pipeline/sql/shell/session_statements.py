@@ -50,6 +50,8 @@ if TYPE_CHECKING:
     from barnabas.pipeline.sql.shell.session_backend import Backend
 
 _RESET: Final = "auto.offset.reset"
+_QUERY_NAME: Final = "barnabas.sql.query.name"
+"""The property that names the query which the next statement starts."""
 
 
 class SessionStatements:
@@ -139,7 +141,9 @@ class SessionStatements:
         return done(statement, self._backend.change(change).started)
 
     def _change(self, statement: Definition, source: StatementText) -> CatalogChange:
-        return CatalogChange(statement, source.text, self._defaults(), self._start_position())
+        query = self.properties.get(_QUERY_NAME)
+        start = self._start_position()
+        return CatalogChange(statement, source.text, self._defaults(), start, query)
 
     def insert_rows(self, target: str, rows: Sequence[Mapping[str, Any]]) -> list[str | None]:
         """Write rows, given as objects of JSON, to a source in their order, up to one that fails.

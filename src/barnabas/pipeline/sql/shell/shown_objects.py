@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 _DEFAULTS: Final = {
     "auto.offset.reset": "earliest",
+    "barnabas.sql.query.name": None,
     "ksql.persistence.default.format.key": "KAFKA",
     "ksql.persistence.default.format.value": None,
     "ksql.persistence.wrap.single.values": "true",

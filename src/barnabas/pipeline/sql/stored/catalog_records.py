@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from barnabas.pipeline.sql.catalog.catalog_changes import Catalog, PersistentQuery
+from barnabas.pipeline.sql.catalog.catalog_changes import Catalog, PersistentQuery, query_number
 from barnabas.pipeline.sql.stored.object_codec import (
     VERSION,
     Json,
@@ -86,7 +86,7 @@ class CatalogReplay:
     @property
     def catalog(self) -> Catalog:
         """Return what was replayed, without objects that cannot be read."""
-        queries = sorted(self._queries.values(), key=lambda each: _number(each.name))
+        queries = sorted(self._queries.values(), key=lambda each: query_number(each.name))
         return Catalog(dict(self._sources), dict(self._types), tuple(queries), self._started)
 
     @property
@@ -140,9 +140,3 @@ def _loaded(data: bytes) -> Json:
     if not isinstance(found, dict):
         raise UnreadableObjectError("it is not an object of JSON")
     return cast("Json", found)
-
-
-def _number(query: str) -> int:
-    """Return the number at the end of a query's name, which is that of its start."""
-    text = query.rpartition("_")[2]
-    return int(text) if text.isascii() and text.isdecimal() else -1
