@@ -84,7 +84,7 @@ def test_query_gets_the_name_that_is_given_and_the_next_ones_other_numbers() -> 
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("CSAS_O_0", "There is a query CSAS_O_0 already: choose another name"),
+        ("CSAS_O_0", "There is a query CSAS_O_0 already: SET another barnabas.sql.query.name, or "),
         ("CTAS_P_3", "The name of the query begins with CSAS_ and has letters, digits and _, and "),
         ("CSAS_P 3", "The name of the query begins with CSAS_ and has letters, digits and _, and "),
     ],

@@ -188,6 +188,22 @@ def test_statement_that_cannot_run_is_named_with_those_that_need_it() -> None:
     assert system is not None
 
 
+def test_statements_that_make_nothing_are_named_with_the_reason() -> None:
+    found = outcomes(
+        [
+            *CREATED,
+            record("pause/CSAS_SLOW_3/execute", "PAUSE CSAS_SLOW_3;"),
+            record("stream/X/create", "SHOW STREAMS;"),
+            record("stream/Y/create", "DROP TYPE A; DROP TYPE B;"),
+        ]
+    )
+    assert [problem for _, problem in found[3:]] == [
+        "queries run when they are created: send it then",
+        "it makes no stream, table, type or query",
+        "it has 2 statements, and a command has one",
+    ]
+
+
 def test_object_that_the_server_has_is_not_created() -> None:
     inserted = record("stream/`SLOW`/create", INSERT, "INSERTQUERY_7")
     found = steps([*CREATED, inserted], "CLICKS", "INSERTQUERY_7")

@@ -31,7 +31,7 @@ from barnabas.pipeline.streams.registry_serdes import (
     column_type,
 )
 from barnabas.pipeline.streams.row_values import of_row
-from barnabas.pipeline.streams.serdes import DataType, Serde, SerdeContext
+from barnabas.pipeline.streams.serdes import DataType, SerdeContext
 from barnabas.registry.payloads.wire_framing import decode_indexes, encode_indexes
 
 _STYLE: Final = ProtobufStyle(uses_wrappers=True, numbers_unions=False)
@@ -50,7 +50,7 @@ class Protobuf(RegistrySerde):
     bare: bool = attrs.field(default=False, kw_only=True)
     schema_type = "PROTOBUF"
 
-    def prepared(self, context: SerdeContext) -> Serde:
+    def prepared(self, context: SerdeContext) -> SubjectSerde:
         """Return the serde of the subject's newest schema, or of the text. Raises as that does."""
         if not self.bare:
             return super().prepared(context)

@@ -131,4 +131,6 @@ def _check_name(name: str, prefix: str, catalog: Catalog) -> None:
             f"not '{name}'"
         )
     if any(each.name == name for each in catalog.queries):
-        raise UnresolvedError(f"There is a query {name} already: choose another name")
+        raise UnresolvedError(
+            f"There is a query {name} already: SET another barnabas.sql.query.name, or UNSET it"
+        )

@@ -89,6 +89,8 @@ class _Plan:
         statement = parse_statement(sources[0], {})
         if not isinstance(statement, Definition):
             raise UnresolvedError("it makes no stream, table, type or query")
+        if isinstance(statement, st.QueryControl):
+            raise UnresolvedError("queries run when they are created: send it then")
         change = CatalogChange(statement, step.text, Defaults(), step.start, step.query)
         return statement, change.applied_to(self._catalog)
 
