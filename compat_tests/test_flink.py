@@ -53,7 +53,7 @@ class Job:
     @contextmanager
     def running(self) -> Iterator[None]:
         """Run one process of the job, and kill it at the end of the block."""
-        options = ["-Xmx512m", "-XX:TieredStopAtLevel=1", *OPENS, *jars.LOG_OPTIONS]
+        options = ["-Xmx512m", *jars.SHORT_LIVED, *OPENS, *jars.LOG_OPTIONS]
         where = [self.bootstrap, "in", "out", self.naming, str(self.checkpoints)]
         command = ["java", *options, "-cp", self.classpath, "Copy", *where]
         with (

@@ -1,6 +1,7 @@
 """A PySpark program with its own session on a cluster, to which it attaches an app.
 
-It gets the master, the bootstrap servers, three topics and a directory, and runs until a signal.
+It gets the master, the bootstrap servers, three topics, a directory and the options of the
+executors' JVMs, and runs until a signal.
 """
 
 import os
@@ -15,7 +16,13 @@ from barnabas.pipeline.spark.session import cache_directory
 
 
 def main(
-    master: str, bootstrap: str, source: str, target: str, counted: str, directory: str
+    master: str,
+    bootstrap: str,
+    source: str,
+    target: str,
+    counted: str,
+    directory: str,
+    jvm_options: str,
 ) -> None:
     jars = jar_cache.find_or_fetch(cache_directory())
     # As on a real cluster: its hosts have Python, without the packages of this environment.
@@ -27,9 +34,11 @@ def main(
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.executor.memory", "512m")
         .config("spark.executor.cores", "1")
+        .config("spark.executor.extraJavaOptions", jvm_options)
         .config("spark.cores.max", "2")
         .config("spark.ui.enabled", "false")
         .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.barnabas.streams.buckets", "8")
         .config("spark.sql.warehouse.dir", f"{directory}/warehouse")
         .getOrCreate()
     )

@@ -100,10 +100,10 @@ def test_app_attached_to_a_session_on_a_cluster_sends_its_packages(
     cluster = SparkCluster(tmp_path / "cluster")
     cluster.start()
     program = str(ROOT / "compat_tests" / "pipeline" / "attached_app.py")
-    arguments = (cluster.master, bootstrap, source, target, counts, str(tmp_path))
+    places = (cluster.master, bootstrap, source, target, counts, str(tmp_path))
     with (tmp_path / "app.log").open("wb") as log:
         app = subprocess.Popen(
-            [sys.executable, program, *arguments],
+            [sys.executable, program, *places, setup.JVM_OPTIONS],
             env=setup.environment(),
             cwd=tmp_path,
             stdout=log,
