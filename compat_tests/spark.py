@@ -35,7 +35,9 @@ needed = pytest.mark.skipif(missing() is not None, reason=missing() or "")
 
 JVM_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """Options of a JVM that ends before the second compiler and the parallel collector pay off."""
-FIRST_COMPILER_ONLY = {"SPARK_SUBMIT_OPTS": "-XX:TieredStopAtLevel=1"}
+FIRST_COMPILER_ONLY = {
+    "SPARK_SUBMIT_OPTS": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"
+}
 """Environment of a program whose JVM ends before the second compiler has paid for itself."""
 
 

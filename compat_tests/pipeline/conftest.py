@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from barnabas.pipeline.spark.session import SparkProcess
 
 WAIT_S = 240.0
-# All modules of a process fill the 48 MB that the JVM keeps for the code of one compiler.
-_CODE = {"spark.driver.extraJavaOptions": "-XX:ReservedCodeCacheSize=240m"}
 
 
 class SharedJvm:
@@ -36,9 +34,7 @@ class SharedJvm:
 
         if self._process is None or not self._process.is_alive():
             self.stop()
-            settings = SessionSettings(
-                self._directory, master="local[2]", is_short_lived=True, properties=_CODE
-            )
+            settings = SessionSettings(self._directory, master="local[2]", is_short_lived=True)
             self._process = SparkProcess.start(settings)
         return self._process
 

@@ -213,7 +213,8 @@ def spark_properties(
     """
     options = [*_JVM_OPTIONS, *archive.options]
     if settings.is_short_lived:
-        options.append("-XX:TieredStopAtLevel=1")
+        # With one compiler the JVM keeps 48 MB of code by default, and compiles no more after that.
+        options += ["-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=240m"]
     found = {
         "spark.app.name": settings.application,
         "spark.master": settings.master,
