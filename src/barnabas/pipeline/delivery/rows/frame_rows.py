@@ -33,6 +33,11 @@ class FrameRows:
         return int(self.batch.num_rows)
 
     @property
+    def where(self) -> tuple[str, int]:
+        """Return the topic and the partition."""
+        return self.topic, self.partition
+
+    @property
     def first_offset(self) -> int:
         """Return the offset of the first row's record."""
         return int(self.batch.column("_offset")[0].as_py())
@@ -62,7 +67,9 @@ class FrameRows:
 
     def written(self) -> "WrittenRows":
         """Return the rows that no filter removed."""
-        return WrittenRows(self.batch.filter(self.batch.column("_kept")))
+        is_kept = self.batch.column("_kept")
+        has_all = pc.all(is_kept, skip_nulls=False).as_py()
+        return WrittenRows(self.batch if has_all else self.batch.filter(is_kept))
 
 
 class WrittenRows:
@@ -80,11 +87,15 @@ class WrittenRows:
             None if is_one_target else _filled(batch.column("partition"), _BY_KEY)
         )
         self.timestamps_ms: list[int] = _filled(batch.column("timestamp_ms"), 0)
-        self.offsets: list[int] = column_list(batch.column("_offset"))
         self.headers = headers_of(batch.column("headers"))
+        self._offsets = batch.column("_offset")
 
     def __len__(self) -> int:
-        return len(self.offsets)
+        return len(self.values)
+
+    def offset(self, index: int) -> int:
+        """Return the offset of a row's record."""
+        return int(self._offsets[index].as_py())
 
 
 def _filled(column: Any, default: int) -> list[int]:

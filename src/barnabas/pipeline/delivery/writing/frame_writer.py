@@ -37,7 +37,7 @@ class FrameWriter:
         )
 
         def refuse(index: int, error: RecordTooLargeError) -> None:
-            place = RecordPosition(rows.topic, rows.partition, written.offsets[index])
+            place = RecordPosition(rows.topic, rows.partition, written.offset(index))
             topic = columns.record(index)[0]
             message = f"the output of record {place} is too large for topic {topic}: {error}"
             raise TaskFailureError(message, is_permanent=True, record=place) from error
