@@ -28,10 +28,8 @@ HEADER = pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())
 def plan(node: Node, admin: AdminClient) -> TaskPlan:
     """Return a query whose transactions end after each batch of rows."""
     name = f"q-{uuid.uuid4().hex[:8]}"
-    for future in admin.create_topics(
-        [NewTopic(name, 1, 1), NewTopic(f"{name}-to", 1, 1)]
-    ).values():
-        future.result(60)
+    for topic in (name, f"{name}-to"):
+        admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(60)
     client = {"bootstrap.servers": node.bootstrap}
     return TaskPlan(
         name, 1, "stream", name, name, client, client, {},

@@ -29,8 +29,8 @@ Layout: TypeAlias = dict[tuple[str, str], Column]
 RECORDS_MAX: Final = 100_000
 """The largest micro-batch of a query with state: it is one transaction."""
 STATELESS_RECORDS_MAX: Final = 500_000
-"""Tasks of queries without state have several transactions when they take long. Micro-batches cost
-the driver JVM 0.2 s of CPU each."""
+"""Tasks of queries without state have several transactions when they take long. Each micro-batch
+costs the driver JVM 0.1 s of CPU."""
 _PARSE: Final = "PARSE_TIMESTAMP"
 
 
