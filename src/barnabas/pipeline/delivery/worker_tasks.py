@@ -27,8 +27,10 @@ def forward(
 
 
 def forward_frame(plan: TaskPlan, batches: Iterator[Any]) -> Iterator[Any]:
-    """Write the rows of a user's query in one transaction; yield one row of figures."""
-    yield from forward_rows.run(plan, (run for batch in batches for run in frame_runs(batch)))
+    """Write the rows of a user's query; yield a row of figures for each transaction."""
+    source = next(iter(plan.topic_ids), "")
+    runs = (run for batch in batches for run in frame_runs(batch, source))
+    yield from forward_rows.run(plan, runs)
 
 
 def micro_batch(plan: MicroBatchPlan, batches: Iterator[Any]) -> Iterator[Any]:

@@ -215,8 +215,7 @@ class AppQueries:
             return output_frames.of_frame(output.records, output.topic)
         if output.topic is None:
             raise OutputError("write() needs the topic of a stream or a table")
-        topics = [each.topic for each in output.inputs if self._writes_letters(output, each)]
-        letters = Letters(tuple(topics), self._settings.app)
+        letters = Letters(self._letters_of(output), self._settings.app)
         return output_frames.of_records(output.records, output.topic, output.serdes, letters)
 
     def forget(self, names: Iterable[str]) -> None:
@@ -251,7 +250,12 @@ class AppQueries:
             remember = functools.partial(self._topics.remember, output.name)
             has_all_records = isinstance(output.records, Stream | Table)
             return frame_job.start(
-                plan, rows, state.work, remember, has_all_records=has_all_records
+                plan,
+                rows,
+                state.work,
+                remember,
+                has_all_records=has_all_records,
+                is_one_target=has_all_records and not self._letters_of(output),
             )
         if not frame_sources.has_state(rows):
             rows = rows.repartition("key")
@@ -335,6 +339,10 @@ class AppQueries:
                 cluster.create_topic(name, 1, {})
         except KafkaException as error:
             raise refused(str(error), is_permanent=False) from error
+
+    def _letters_of(self, output: Output) -> tuple[str, ...]:
+        """Return the topics whose dead letters a query writes."""
+        return tuple(each.topic for each in output.inputs if self._writes_letters(output, each))
 
     def _writes_letters(self, output: Output, each: TopicInput) -> bool:
         return self._letters.get(each) == output.name

@@ -1,4 +1,4 @@
-"""Jobs without a shuffle: one Spark task for each topic partition, one transaction for each task.
+"""Jobs without a shuffle: one Spark task for each topic partition, which writes transactions.
 
 What lives here: copies and sinks, which read their ranges of offsets in the task, and queries of
 users whose rows stay in their task. What may not: state of operators.

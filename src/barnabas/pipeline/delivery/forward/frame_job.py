@@ -42,6 +42,7 @@ from barnabas.pipeline.delivery.plan.start_positions import (
 )
 from barnabas.pipeline.delivery.plan.task_failures import JobStartError, refused
 from barnabas.pipeline.delivery.plan.task_plans import consumer_properties, task_plan
+from barnabas.pipeline.delivery.rows.frame_rows import SOURCE_TOPIC, TARGET
 from barnabas.pipeline.delivery.rows.task_figures import SCHEMA
 
 _SINK_COLUMNS: Final = ("key", "value", "headers", "topic", "partition")
@@ -54,6 +55,7 @@ def start(
     remember: Callable[[Mapping[str, str]], None],
     *,
     has_all_records: bool,
+    is_one_target: bool,
 ) -> QueryJob:
     """Start the query that writes the rows of `frame`. Raises JobStartError.
 
@@ -61,6 +63,7 @@ def start(
     `remember` takes the ids of the topics before the first record is read, for `plan.topic_ids` of
     the next run: a topic that is deleted takes the group's offsets with it. `has_all_records` says
     that each record of the sources has a row: only then a gap is a record that is gone.
+    `is_one_target` says that all rows go to `plan.target_topic`, and their keys choose partitions.
     """
     sources = frame_sources.kafka_sources(frame)
     _check_sources(sources)
@@ -91,8 +94,9 @@ def start(
         if is_at_least_once:
             writer = _at_least_once(frame, plan)
         else:
+            rows = frame.drop(*_constant(sources, is_one_target=is_one_target))
             write: Any = functools.partial(worker_tasks.forward_frame, task)
-            writer = figures_of(map_in_workers(frame, write, SCHEMA)).writeStream.format("noop")
+            writer = figures_of(map_in_workers(rows, write, SCHEMA)).writeStream.format("noop")
         query = started(writer, plan, scratch)
     except Exception as error:
         shutil.rmtree(scratch, ignore_errors=True)
@@ -106,6 +110,12 @@ def start(
         on_batch=group.commit if group is not None else None,
         scratch=scratch,
     )
+
+
+def _constant(sources: Sequence[KafkaSource], *, is_one_target: bool) -> list[str]:
+    """Return the columns that have one value in all rows, which the tasks know."""
+    topics = [topic for source in sources for topic in source.topics]
+    return [*(TARGET if is_one_target else ()), *([SOURCE_TOPIC] if len(topics) == 1 else ())]
 
 
 def _check_sources(sources: Sequence[KafkaSource]) -> None:

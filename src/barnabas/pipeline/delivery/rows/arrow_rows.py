@@ -53,14 +53,14 @@ def runs(batch: Any) -> Iterator[PartitionRows]:
         start = end
 
 
-def ends_of_runs(batch: Any, topic: str, partition: str) -> list[int]:
-    """Return where the topic or the partition changes, and the number of rows."""
-    topics, partitions = batch.column(topic), batch.column(partition)
-    if pc.count_distinct(topics).as_py() <= 1 >= pc.count_distinct(partitions).as_py():
+def ends_of_runs(batch: Any, *names: str) -> list[int]:
+    """Return where one of the columns changes, and the number of rows."""
+    columns = [batch.column(name) for name in names]
+    if all(pc.count_distinct(column).as_py() <= 1 for column in columns):
         return [batch.num_rows]
-    pairs = list(zip(column_list(topics), column_list(partitions), strict=True))
-    changes = [i for i in range(1, len(pairs)) if pairs[i] != pairs[i - 1]]
-    return [*changes, len(pairs)]
+    places = list(zip(*[column_list(column) for column in columns], strict=True))
+    changes = [i for i in range(1, len(places)) if places[i] != places[i - 1]]
+    return [*changes, len(places)]
 
 
 def _rows(batch: Any) -> PartitionRows:

@@ -10,6 +10,7 @@ letters or calls of a connector of them, and a producer sends them, in a transac
     producer_cache           the producers that a worker keeps from one task to the next
     transactional_producer   transactions
     plain_delivery           records and offsets without a transaction, at least once
+    produced_columns         records for a producer as columns
     produced_records         records and dead letters on their way into a transaction
     record_writers           the writers that a worker keeps
     topic_writers, sink_writer, frame_writer   for copies, sinks, and queries of users

@@ -1,13 +1,13 @@
 """The writer of a user's query: its rows become records of topics."""
 
 from collections.abc import Mapping
-from itertools import repeat
 
 from barnabas.pipeline.delivery.plan.job_plan import RecordPosition
 from barnabas.pipeline.delivery.plan.task_failures import TaskFailureError
 from barnabas.pipeline.delivery.rows.frame_rows import FrameRows
 from barnabas.pipeline.delivery.rows.task_figures import Figures
-from barnabas.pipeline.delivery.writing.produced_records import BY_KEY, RecordTarget
+from barnabas.pipeline.delivery.writing.produced_columns import ProducedColumns
+from barnabas.pipeline.delivery.writing.produced_records import BY_KEY, TopicTarget
 from barnabas.pipeline.delivery.writing.record_producer import RecordTooLargeError
 from barnabas.pipeline.delivery.writing.transactional_producer import Positions
 
@@ -15,7 +15,11 @@ from barnabas.pipeline.delivery.writing.transactional_producer import Positions
 class FrameWriter:
     """Produces the rows that no filter removed."""
 
-    def open(self, target: RecordTarget, positions: Positions, figures: Figures) -> None:
+    def __init__(self, target_topic: str | None) -> None:
+        """Take the topic of rows that name none."""
+        self._topic = target_topic or ""
+
+    def open(self, target: TopicTarget, positions: Positions, figures: Figures) -> None:
         """Begin a transaction."""
         self._producer = target
         self._figures = figures
@@ -23,25 +27,22 @@ class FrameWriter:
     def write(self, rows: FrameRows) -> None:
         """Produce each row. Raises TaskFailureError."""
         written = rows.written()
-        add = self._producer.produce
-        headers = repeat(None) if written.headers is None else written.headers
-        columns = zip(
-            written.targets,
+        columns = ProducedColumns(
+            self._topic if written.targets is None else written.targets,
             written.values,
             written.keys,
-            written.partitions,
+            BY_KEY if written.partitions is None else written.partitions,
             written.timestamps_ms,
-            headers,
-            strict=False,
+            written.headers and [each or None for each in written.headers],
         )
-        for index, (topic, value, key, partition, timestamp_ms, own) in enumerate(columns):
-            try:
-                target = BY_KEY if partition is None else partition
-                add(topic, value, key, target, timestamp_ms or 0, own or None)
-            except RecordTooLargeError as error:
-                place = RecordPosition(rows.topic, rows.partition, written.offsets[index])
-                message = f"the output of record {place} is too large for topic {topic}: {error}"
-                raise TaskFailureError(message, is_permanent=True, record=place) from error
+
+        def refuse(index: int, error: RecordTooLargeError) -> None:
+            place = RecordPosition(rows.topic, rows.partition, written.offset(index))
+            topic = columns.record(index)[0]
+            message = f"the output of record {place} is too large for topic {topic}: {error}"
+            raise TaskFailureError(message, is_permanent=True, record=place) from error
+
+        self._producer.produce_all(columns, refuse)
         self._producer.poll()
         self._figures.written += len(written)
 

@@ -1,7 +1,7 @@
 """Records and dead letters of a task on their way into its transaction."""
 
 import contextlib
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from typing import Final, Protocol
 
 from barnabas.pipeline.connect.error_handling import (
@@ -24,6 +24,7 @@ from barnabas.pipeline.delivery.plan.job_plan import RecordPosition
 from barnabas.pipeline.delivery.plan.task_failures import TaskFailureError
 from barnabas.pipeline.delivery.rows.arrow_rows import PartitionRows
 from barnabas.pipeline.delivery.rows.task_figures import Figures
+from barnabas.pipeline.delivery.writing.produced_columns import ProducedColumns
 from barnabas.pipeline.delivery.writing.record_producer import RecordTooLargeError
 
 BY_KEY: Final = -1
@@ -53,6 +54,12 @@ class RecordTarget(Protocol):
 
 class TopicTarget(RecordTarget, Protocol):
     """Takes records for topics of a cluster: a producer."""
+
+    def produce_all(
+        self, columns: ProducedColumns, refuse: Callable[[int, RecordTooLargeError], None]
+    ) -> None:
+        """Take records; `refuse` takes the index of each that is too large."""
+        ...
 
     def partitions(self, topic: str) -> int:
         """Return the number of partitions of a topic, 0 when it is unknown."""

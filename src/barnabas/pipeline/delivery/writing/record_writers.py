@@ -106,7 +106,7 @@ def create_writer(plan: TaskPlan) -> RecordWriter:
         if plan.kind == JobKind.SINK:
             return SinkWriter(plan)
         if plan.kind == JobKind.STREAM:
-            return FrameWriter()
+            return FrameWriter(plan.target_topic)
         if is_bytes_copy(plan.properties):
             return BytesCopy(plan)
         return ChainCopy(plan)

@@ -1,7 +1,6 @@
 """Writers of copy jobs: rows of topics become records of topics."""
 
 from collections.abc import Mapping
-from itertools import repeat
 from typing import Final
 
 from barnabas.pipeline.connect.error_handling import ErrorPolicy, RecordFailureError
@@ -14,6 +13,7 @@ from barnabas.pipeline.delivery.plan.worker_plan import TaskPlan
 from barnabas.pipeline.delivery.rows.arrow_rows import PartitionRows
 from barnabas.pipeline.delivery.rows.task_figures import Figures
 from barnabas.pipeline.delivery.writing.kept_partitions import KeptPartitions
+from barnabas.pipeline.delivery.writing.produced_columns import ProducedColumns
 from barnabas.pipeline.delivery.writing.produced_records import (
     BY_KEY,
     FailedRecords,
@@ -72,21 +72,20 @@ class BytesCopy(_TopicWriter):
 
     def write(self, rows: PartitionRows) -> None:
         """Produce each row. Raises TaskFailureError when the job does not tolerate a failure."""
-        add = self._producer.produce
         topic = self._plan.target_topic or rows.topic
         is_kept = self._kept.is_kept(rows.topic, rows.partition, topic, self._producer.partitions)
         partition = rows.partition if is_kept else BY_KEY
-        headers = repeat(None) if rows.headers is None else rows.headers
-        columns = zip(rows.values, rows.keys, rows.timestamps_ms, headers, strict=False)
-        written = len(rows)
-        for index, (value, key, timestamp_ms, own_headers) in enumerate(columns):
-            try:
-                add(topic, value, key, partition, timestamp_ms, own_headers)
-            except RecordTooLargeError as error:
-                self._failed.consumed(self._producer, too_large(error), raw_record(rows, index))
-                written -= 1
+        columns = ProducedColumns(
+            topic, rows.values, rows.keys, partition, rows.timestamps_ms, rows.headers
+        )
+        self._figures.written += len(rows)
+
+        def refuse(index: int, error: RecordTooLargeError) -> None:
+            self._failed.consumed(self._producer, too_large(error), raw_record(rows, index))
+            self._figures.written -= 1
+
+        self._producer.produce_all(columns, refuse)
         self._producer.poll()
-        self._figures.written += written
 
 
 class ChainCopy(_TopicWriter):

@@ -10,6 +10,8 @@ from barnabas.pipeline.sql.planning.expression_columns import column_of, structu
 from barnabas.pipeline.sql.planning.group_planning import grouped_stream, grouped_table
 from barnabas.pipeline.sql.planning.join_planning import Side, joined_sources
 from barnabas.pipeline.sql.planning.source_reading import (
+    RECORDS_MAX,
+    STATELESS_RECORDS_MAX,
     Layout,
     layout_of,
     read_stream,
@@ -58,7 +60,8 @@ def _read(app: App, plan: QueryPlan, start: str) -> Side:
     source, layout = plan.source.source, layout_of(plan.source)
     if source.is_table:
         return Side(read_table(app, source), layout)
-    return Side(read_stream(app, source, start), layout)
+    limit = STATELESS_RECORDS_MAX if plan.aggregation is None else RECORDS_MAX
+    return Side(read_stream(app, source, start, max_records=limit), layout)
 
 
 def _projected(stream: Stream, plan: QueryPlan, layout: Layout) -> Stream:

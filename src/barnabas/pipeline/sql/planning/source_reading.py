@@ -26,13 +26,26 @@ if TYPE_CHECKING:
 Layout: TypeAlias = dict[tuple[str, str], Column]
 """The column of Spark of each name, by table and name."""
 
+RECORDS_MAX: Final = 100_000
+"""The largest micro-batch of a query with state: it is one transaction."""
+STATELESS_RECORDS_MAX: Final = 500_000
+"""Tasks of queries without state have several transactions when they take long. Each micro-batch
+costs the driver JVM 0.1 s of CPU."""
 _PARSE: Final = "PARSE_TIMESTAMP"
 
 
-def read_stream(app: App, source: Source, start: str, key_names: Sequence[str] = ()) -> Stream:
+def read_stream(
+    app: App,
+    source: Source,
+    start: str,
+    *,
+    key_names: Sequence[str] = (),
+    max_records: int = RECORDS_MAX,
+) -> Stream:
     """Return the records of a stream; those that do not decode are skipped.
 
-    `key_names` are names for the key's fields instead of those of the columns.
+    `key_names` are names for the key's fields instead of those of the columns. `max_records` limits
+    a micro-batch.
     """
     key = key_serde(source, with_window=True)
     return app.topic(
@@ -42,6 +55,7 @@ def read_stream(app: App, source: Source, start: str, key_names: Sequence[str] =
         time=time_of(source),
         on_error="skip",
         start=start,
+        max_records=max_records,
     )
 
 
