@@ -213,7 +213,7 @@ def spark_properties(
     """
     options = [*_JVM_OPTIONS, *archive.options]
     if settings.is_short_lived:
-        # With one compiler the JVM keeps 48 MB of code by default, and compiles no more after that.
+        # With one compiler the JVM keeps 48 MB of code by default, and then stops compiling.
         options += ["-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=240m"]
     found = {
         "spark.app.name": settings.application,
