@@ -2,11 +2,9 @@
 
 The JVM maps the classes of Kafka, and of the compiler that runs a program's source, from an
 archive: a broker starts with 2.0 s of CPU, not with 2.7. The first process that needs the archive
-writes it, by a program that runs a broker and the tools (`java/ClassArchive.java`). Each process of
-the tests runs short tools in one JVM, and two at a time in two (`tool_runner`).
+writes it, by a program that runs a broker and the tools (`java/ClassArchive.java`).
 """
 
-import atexit
 import fcntl
 import functools
 import hashlib
@@ -19,15 +17,12 @@ from pathlib import Path
 import pytest
 
 from barnabas.testing.free_ports import free_ports
-from compat_tests import tool_runner
 
 ROOT = Path(__file__).parent.parent
 CONNECTORS = ROOT / ".cache" / "connectors" / "lib"
 """The jars of Debezium and MirrorMaker 2."""
 # Short-lived tools start faster without the optimizing compiler.
 TOOL_OPTIONS = ["-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto"]
-_SHARED = TOOL_OPTIONS, os.environ.get("JAVA_TOOL_OPTIONS")
-"""The options of the JVMs that tools share; a test that changes them gets its own JVM."""
 SHORT_LIVED = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
 """Options of a server that ends before the second compiler and another collector pay off."""
 LOG_OPTIONS = ["-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"]
@@ -98,14 +93,6 @@ def _write_archive(archive: Path) -> None:
         partial.replace(archive)
 
 
-@functools.cache
-def _shared_jvms() -> tool_runner.ToolRunners:
-    options = [*TOOL_OPTIONS, *archive_options(), *LOG_OPTIONS, "-cp", classpath()]
-    found = tool_runner.ToolRunners(options)
-    atexit.register(found.close)
-    return found
-
-
 def java(
     main_class: str,
     *arguments: str | Path,
@@ -114,30 +101,18 @@ def java(
     check: bool = True,
 ) -> subprocess.CompletedProcess[str]:
     """Run one of Kafka's programs and return its output."""
-    texts = [str(argument) for argument in arguments]
-    is_shared = (TOOL_OPTIONS, os.environ.get("JAVA_TOOL_OPTIONS")) == _SHARED
-    if is_shared and tool_runner.can_run(main_class):
-        done = _shared_jvms().run(main_class, texts, stdin or "", timeout_s)
-    else:
-        done = own_jvm(main_class, *texts, stdin=stdin, timeout_s=timeout_s)
-    if check and done.returncode != 0:
-        raise AssertionError(
-            f"{main_class} ended with {done.returncode}:\n{done.stdout}\n{done.stderr}"
-        )
-    return done
-
-
-def own_jvm(
-    main_class: str, *arguments: str, stdin: str | None = None, timeout_s: float = 90
-) -> subprocess.CompletedProcess[str]:
-    """Run a program of Kafka in a JVM that ends with it."""
     options = [*TOOL_OPTIONS, *archive_options(), *LOG_OPTIONS]
     command = ["java", *options, "-cp", classpath(), main_class]
-    return subprocess.run(
-        [*command, *arguments],
+    done = subprocess.run(
+        [*command, *map(str, arguments)],
         input=stdin,
         capture_output=True,
         text=True,
         timeout=timeout_s,
         check=False,
     )
+    if check and done.returncode != 0:
+        raise AssertionError(
+            f"{main_class} ended with {done.returncode}:\n{done.stdout}\n{done.stderr}"
+        )
+    return done

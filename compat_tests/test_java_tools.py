@@ -1,13 +1,10 @@
 """Kafka's own command-line programs, from its jars, against the server under test."""
 
 import re
-import subprocess
 import time
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from confluent_kafka.admin import NewTopic
 
 from compat_tests import jars
 
@@ -198,52 +195,3 @@ def test_end_to_end_latency_is_measured(bootstrap, topics) -> None:
     out = jars.java(f"{TOOLS}.EndToEndLatency", bootstrap, topic, "200", "1", "100").stdout
     assert "Percentiles: 50th" in out
     assert time.monotonic() - started < 60
-
-
-def said(done: subprocess.CompletedProcess[str]) -> tuple[int, list[str], list[str]]:
-    """Return the exit status and the sorted words of both outputs, without warnings and traces.
-
-    kafka-acls lists the operations of its help in the order of a hash set, and JVMs differ in it.
-    """
-    out, err = (
-        [line for line in text.splitlines() if not re.match(r"\tat |\[.*\] WARN ", line)]
-        for text in (done.stdout, done.stderr)
-    )
-    return done.returncode, sorted(" ".join(out).split()), sorted(" ".join(err).split())
-
-
-@pytest.mark.parametrize(
-    ("name", "arguments"),
-    [
-        ("TopicCommand", ("--describe", "--topic", "absent")),
-        ("TopicCommand", ()),
-        ("AclCommand", ("--list", "--add")),
-        ("AclCommand", ("--list", "--topic")),
-        ("DumpLogSegments", ("--files", "absent/0.log")),
-        ("consumer.ConsoleConsumer", ("--topic", "empty", "--timeout-ms", "500")),
-    ],
-    ids=["failure", "usage", "two actions", "no value", "wrong option", "time-out"],
-)
-def test_tool_ends_in_the_shared_jvm_as_in_its_own(bootstrap, admin, name, arguments) -> None:
-    if "empty" not in admin.list_topics(timeout=30).topics:
-        admin.create_topics([NewTopic("empty", 1, 1)])["empty"].result(30)
-    texts = ("--bootstrap-server", bootstrap, *arguments)
-    shared = jars.java(f"{TOOLS}.{name}", *texts, check=False)
-    assert said(shared) == said(jars.own_jvm(f"{TOOLS}.{name}", *texts))
-
-
-def test_tool_runs_while_another_waits_for_it(bootstrap, topics) -> None:
-    topic = topics.create("awaited")
-    waits = (f"{TOOLS}.consumer.ConsoleConsumer", "--bootstrap-server", bootstrap)
-    limits = ("--topic", topic, "--from-beginning", "--max-messages", "1")
-    with ThreadPoolExecutor() as pool:
-        consumer = pool.submit(jars.java, *waits, *limits, timeout_s=150)
-        tool(bootstrap, "ConsoleProducer", "--topic", topic, stdin="awaited\n")
-        assert consumer.result().stdout == "awaited\n"
-
-
-def test_tool_that_does_not_end_in_time_does_not_stop_the_next(bootstrap, topics) -> None:
-    waits = (f"{TOOLS}.consumer.ConsoleConsumer", "--bootstrap-server", bootstrap)
-    with pytest.raises(subprocess.TimeoutExpired):
-        jars.java(*waits, "--topic", topics.create("waits"), timeout_s=3)
-    assert "waits" in tool(bootstrap, "TopicCommand", "--list")
