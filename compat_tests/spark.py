@@ -33,11 +33,11 @@ needed = pytest.mark.skipif(missing() is not None, reason=missing() or "")
 """Skips a test, or the tests of a module, where Spark cannot run."""
 
 
-JVM_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+# With one compiler a JVM keeps 48 MB of code by default, and then stops compiling.
+_FIRST_COMPILER = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"
+JVM_OPTIONS = f"{_FIRST_COMPILER} -XX:+UseSerialGC"
 """Options of a JVM that ends before the second compiler and the parallel collector pay off."""
-FIRST_COMPILER_ONLY = {
-    "SPARK_SUBMIT_OPTS": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"
-}
+FIRST_COMPILER_ONLY = {"SPARK_SUBMIT_OPTS": _FIRST_COMPILER}
 """Environment of a program whose JVM ends before the second compiler has paid for itself."""
 
 

@@ -13,11 +13,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
+from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
 
 from compat_tests import jars
 from compat_tests.pipeline.connect_workers import ConnectWorker, JavaWorker
+from compat_tests.pipeline.killed_job import read_committed
 from compat_tests.postgres import PostgresServer
 from compat_tests.servers import ServerProcess
 
@@ -72,7 +73,7 @@ def create(worker: JavaWorker, name: str, **config: str) -> None:
 
 
 def read(bootstrap: str, topic: str, count: int, worker: ConnectWorker) -> list[Any]:
-    """Return the records of partition 0 when there are `count` of them, or more."""
+    """Return the records of a topic when there are `count` of them, or more."""
 
     def complete() -> list[Any]:
         found = stored(bootstrap, topic)
@@ -82,33 +83,10 @@ def read(bootstrap: str, topic: str, count: int, worker: ConnectWorker) -> list[
 
 
 def stored(bootstrap: str, topic: str) -> list[Any]:
-    """Return the committed records of partition 0; none when the topic is missing."""
-    consumer = Consumer(
-        {
-            "bootstrap.servers": bootstrap,
-            "group.id": "reader",
-            "enable.auto.commit": False,
-            "enable.partition.eof": True,
-            "isolation.level": "read_committed",
-            "allow.auto.create.topics": False,
-        }
-    )
-    found: list[Any] = []
-    try:
-        if topic not in consumer.list_topics(timeout=30).topics:
-            return []
-        consumer.assign([TopicPartition(topic, 0, 0)])
-        while True:
-            message = consumer.poll(30)
-            assert message is not None, f"no answer for {topic} within 30 s"
-            if message.error() is None:
-                found.append(message)
-            elif message.error().code() == KafkaError._PARTITION_EOF:
-                return found
-            else:
-                assert message.error().code() == KafkaError.UNKNOWN_TOPIC_OR_PART, message.error()
-    finally:
-        consumer.close()
+    """Return the committed records of a topic; none when it is missing."""
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    is_there = topic in admin.list_topics(timeout=30).topics
+    return read_committed(bootstrap, topic) if is_there else []
 
 
 def changes(messages: list[Any]) -> list[tuple[str, int, str | None, str | None]]:

@@ -5,43 +5,24 @@ from __future__ import annotations
 import sys
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
 from barnabas.cli.client_options import Client, client_options, pairs
 from barnabas.cli.command_errors import CliError
-from barnabas.cli.service_requests import service_options
 from barnabas.cli.sql_import import import_statements
 from barnabas.cli.sql_output import show
 from barnabas.cli.sql_scripts import STDIN, LocalExecutor, read_script, run_script
-from barnabas.cli.sql_server import RemoteExecutor, SqlClient
+from barnabas.cli.sql_server import RemoteExecutor, SqlClient, server_options
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from barnabas.cli.sql_scripts import Executor
     from barnabas.pipeline.sql.shell.sql_session import SqlSession
 
 _POLL_S = 0.2
-_TIMEOUT_S = 90.0
-
-
-def _server_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options of a server; the command gets its client, None without --server."""
-
-    def create(url: str, user: str | None, ca: str | None) -> SqlClient | None:
-        return None if not url else SqlClient(url, user, ca, _TIMEOUT_S)
-
-    return service_options(
-        command,
-        "server",
-        create,
-        option="server",
-        default_url="",
-        url_help="Let this server run the statements, such as http://127.0.0.1:8088.",
-        server="server",
-    )
 
 
 @click.group(invoke_without_command=True)
@@ -75,7 +56,7 @@ def _server_options(command: Callable[..., Any]) -> Callable[..., Any]:
     metavar="NAME=VALUE",
     help="A property of Spark; repeatable.",
 )
-@_server_options
+@server_options("Let this server run the statements, such as http://127.0.0.1:8088.")
 @client_options
 def sql(
     client: Client,

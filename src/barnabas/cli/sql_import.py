@@ -8,39 +8,20 @@ import click
 
 from barnabas.cli.client_options import Client, client_options
 from barnabas.cli.command_errors import CliError
-from barnabas.cli.service_requests import ServiceRefusalError, service_options
+from barnabas.cli.service_requests import ServiceRefusalError
 from barnabas.cli.sql_answers import shown_entity
 from barnabas.cli.sql_output import show
-from barnabas.cli.sql_server import SqlClient
+from barnabas.cli.sql_server import SqlClient, server_options
 from barnabas.cli.terminal_output import counted, print_table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-    from typing import Any
+    from collections.abc import Iterable
 
     from barnabas.pipeline.sql.imports.import_plan import ImportStep
     from barnabas.pipeline.sql.imports.ksqldb_commands import KsqlCommand
 
-_TIMEOUT_S = 90.0
 _SHOWN_MAX = 100
 _NAMES = "SHOW STREAMS; SHOW TABLES; SHOW TYPES; SHOW QUERIES;"
-
-
-def _server_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options of the server that gets the statements."""
-
-    def create(url: str, user: str | None, ca: str | None) -> SqlClient:
-        return SqlClient(url, user, ca, _TIMEOUT_S)
-
-    return service_options(
-        command,
-        "server",
-        create,
-        option="server",
-        default_url="http://127.0.0.1:8088",
-        url_help="The server that gets the statements.",
-        server="server",
-    )
 
 
 @click.command("import")
@@ -57,7 +38,7 @@ def _server_options(command: Callable[..., Any]) -> Callable[..., Any]:
     help="Where all queries begin to read. [default: as each did in ksqlDB]",
 )
 @click.option("--yes", "-y", is_flag=True, help="Create what the plan lists.")
-@_server_options
+@server_options("The server that gets the statements.", default_url="http://127.0.0.1:8088")
 @client_options
 def import_statements(
     client: Client, server: SqlClient, *, service_id: str, start: str | None, yes: bool

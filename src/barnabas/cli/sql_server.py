@@ -10,7 +10,7 @@ from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Any, cast
 
 from barnabas.cli.command_errors import CliError
-from barnabas.cli.service_requests import ServiceClient, ServiceRefusalError
+from barnabas.cli.service_requests import ServiceClient, ServiceRefusalError, service_options
 from barnabas.cli.sql_answers import shown_entity
 from barnabas.cli.sql_output import Line, Stream
 
@@ -27,6 +27,7 @@ _LINES = "application/vnd.ksqlapi.delimited.v1"
 _ANY = "*/*"
 _ROWS_MAX = 500
 _PUT_S = 0.2
+_TIMEOUT_S = 90.0
 
 
 class SqlClient(ServiceClient):
@@ -44,6 +45,31 @@ class SqlClient(ServiceClient):
         except (ValueError, KeyError, TypeError):
             message = text[:200] or answer.reason_phrase
         return ServiceRefusalError(answer.status_code, message)
+
+
+def server_options(
+    url_help: str, *, default_url: str = ""
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Add the options of a server to a command, which gets its client as `server`.
+
+    That is None without --server, unless there is a default.
+    """
+
+    def create(url: str, user: str | None, ca: str | None) -> SqlClient | None:
+        return SqlClient(url, user, ca, _TIMEOUT_S) if url or default_url else None
+
+    def add(command: Callable[..., Any]) -> Callable[..., Any]:
+        return service_options(
+            command,
+            "server",
+            create,
+            option="server",
+            default_url=default_url,
+            url_help=url_help,
+            server="server",
+        )
+
+    return add
 
 
 class RemoteRows:

@@ -7,7 +7,6 @@ the other: none exceeds its timeout when functions of the user are slow, and rec
 """
 
 import functools
-import itertools
 import time
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -30,14 +29,11 @@ def run(plan: TaskPlan, rows: Iterator[FrameRows]) -> Iterator[Any]:
 
     Raises TaskFailureError.
     """
-    first = next(rows, None)
-    if first is None:
-        return
-    where = first.where
     reached: dict[Partition, int] = {}
-    left = _of_partition(where, itertools.chain([first], rows))
+    left = _of_one_partition(rows)
     first = next(left, None)
     while first is not None:
+        where = first.where
         with forward_transaction(plan, transactional_id(plan, *where), [where]) as current:
             current.following.update(reached)
             first = _write_some(plan, current, first, left)
@@ -47,9 +43,11 @@ def run(plan: TaskPlan, rows: Iterator[FrameRows]) -> Iterator[Any]:
         yield current.figures.as_batch()
 
 
-def _of_partition(where: Partition, runs: Iterable[FrameRows]) -> Iterator[FrameRows]:
+def _of_one_partition(runs: Iterable[FrameRows]) -> Iterator[FrameRows]:
     """Yield the rows of a task. Raises TaskFailureError when they are of two partitions."""
+    where: Partition | None = None
     for rows in runs:
+        where = where or rows.where
         if rows.where != where:
             raise TaskFailureError(
                 f"a task has rows of {where[0]}-{where[1]} and of "
