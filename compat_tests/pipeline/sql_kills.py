@@ -26,7 +26,7 @@ from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 
 from barnabas.pipeline.data.key_partitioner import murmur2
 from compat_tests.pipeline.killed_job import children, create_topics, read_committed
@@ -37,9 +37,12 @@ PARTITIONS: Final = 3
 HOUR_MS: Final = 3_600_000
 APART_MS: Final = (0, 7 * HOUR_MS, 15 * HOUR_MS)
 """The time of each partition, from that of the first one."""
+BEGAN_MS: Final = 5 * 24 * HOUR_MS
+"""The age of the first event: a broker deletes what is older than 7 days."""
 PER_SECOND: Final = 100
 STEP_MS: Final = 400
-"""The time between an event and the next one."""
+"""The time between an event and the next one: 40 times as fast as the clock, for two hours and a
+half until the last partition reaches the present time. A broker refuses times of the future."""
 CHANGE_EVERY: Final = 5
 """The table changes before each kill whose number is a multiple of this one."""
 WAIT_S: Final = 300.0
@@ -91,7 +94,8 @@ class SkewedInput:
         self._chance = chance
         self._producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True})
         self._lock = threading.Lock()
-        self._began_ms = int(time.time() * 1000) - 24 * HOUR_MS
+        self._began_ms = int(time.time() * 1000) - BEGAN_MS
+        self._errors: list[KafkaError] = []
         self._sent = 0
         self.change = 0
         self.events: list[tuple[Any, ...]] = []
@@ -133,7 +137,23 @@ class SkewedInput:
             value = None
         else:
             self.events.append((self.change, at, key, user, number))
-        self._producer.produce("events", value, key, partition=partition, timestamp=at)
+        self._produce("events", value, key, partition, at)
+
+    def _produce(
+        self, topic: str, value: bytes | None, key: str | None, partition: int, at: int
+    ) -> None:
+        self._producer.produce(
+            topic, value, key, partition=partition, timestamp=at, on_delivery=self._delivered
+        )
+
+    def _delivered(self, error: KafkaError | None, _: Message) -> None:
+        if error is not None:
+            self._errors.append(error)
+
+    def flush(self) -> None:
+        """Wait until the broker has all records; fail when it has refused one."""
+        assert self._producer.flush(WAIT_S) == 0
+        assert not self._errors, f"{len(self._errors)} records failed, first {self._errors[0]}"
 
     def mark(self) -> None:
         """Send an event to each partition whose key the newest change of the table has."""
@@ -143,10 +163,8 @@ class SkewedInput:
                 at = self._began_ms + APART_MS[partition_of(key)] + self._sent * STEP_MS
                 self.events.append((self.change, at, key, None, self._sent))
                 value = json.dumps({"U": None, "N": self._sent}).encode()
-                self._producer.produce(
-                    "events", value, key, partition=partition_of(key), timestamp=at
-                )
-        assert self._producer.flush(WAIT_S) == 0
+                self._produce("events", value, key, partition_of(key), at)
+        self.flush()
 
     @contextlib.contextmanager
     def changed(self) -> Generator[None]:
@@ -158,7 +176,7 @@ class SkewedInput:
                 self._user(key, self._chance.random())
             for key in mark_keys():
                 self._user(key, 1.0)
-        assert self._producer.flush(WAIT_S) == 0
+        self.flush()
         try:
             yield
         finally:
@@ -177,13 +195,13 @@ class SkewedInput:
             return
         else:
             self.users.append((self.change, key, name, 0))
-        self._producer.produce("users", value, key, partition=partition_of(key))
+        self._produce("users", value, key, partition_of(key), int(time.time() * 1000))
 
     def end(self) -> None:
         """End the load; return when all records are acknowledged."""
         self._ended.set()
         self._thread.join()
-        assert self._producer.flush(WAIT_S) == 0
+        self.flush()
 
 
 def mark_keys() -> list[str]:

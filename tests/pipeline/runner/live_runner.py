@@ -127,9 +127,11 @@ def live_runner(
     try:
         yield LiveRunner(found[0], used, bootstrap)
     finally:
-        tokens[0].run_sync_soon(scope.cancel)
+        with suppress(trio.RunFinishedError):
+            tokens[0].run_sync_soon(scope.cancel)
         thread.join(_TIMEOUT_S)
         assert not thread.is_alive(), "the runner did not end"
+        assert not failures, failures
 
 
 def _run_quietly(serve: Callable[[], Any]) -> None:

@@ -38,13 +38,6 @@ def runner(bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator
             yield found
 
 
-@pytest.fixture
-def java(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A host with Java, which need not run."""
-    monkeypatch.setattr(class_archive, "java_command", lambda: "java")
-    monkeypatch.setattr(class_archive, "java_version", str)
-
-
 def refusal(answer: tuple[int, Any]) -> str:
     status, body = answer
     assert status == 503, body
@@ -57,7 +50,6 @@ def test_missing_java_is_named_with_the_package_to_install(runner: LiveRunner) -
     assert "install a JDK 17 or 21 (Debian: openjdk-17-jdk); next start in" in message
 
 
-@pytest.mark.usefixtures("java")
 def test_directory_that_is_missing_is_named(bootstrap: str, tmp_path: Path) -> None:
     path = tmp_path / "none"
     with live_runner(bootstrap, plugin_path=str(path), group_id="no-directory") as found:
@@ -105,7 +97,6 @@ def test_class_that_is_not_known_is_refused_without_a_plugin_path(bootstrap: str
         assert body["message"].startswith("Failed to find any class that implements Connector")
 
 
-@pytest.mark.usefixtures("java")
 def test_runner_on_standby_has_the_active_one_answer(bootstrap: str, tmp_path: Path) -> None:
     """The refusals name the directory of the runner that answered."""
     first, second = ({"plugin.path": str(tmp_path / name)} for name in ("first", "second"))
@@ -124,7 +115,6 @@ def test_runner_on_standby_has_the_active_one_answer(bootstrap: str, tmp_path: P
             assert "barnabas.ViewConnector" in [each["class"] for each in plugins]
 
 
-@pytest.mark.usefixtures("java")
 def test_stored_job_of_java_is_read_while_the_worker_cannot_start(
     bootstrap: str, tmp_path: Path
 ) -> None:

@@ -1,10 +1,12 @@
 """Spark's connector in the user's cache, which several processes may fetch at the same time."""
 
+import importlib.util
 from pathlib import Path
 
 import pytest
 
 from barnabas.pipeline.spark import jar_cache
+from barnabas.pipeline.spark.jar_cache import JarsUnavailableError
 
 
 def test_jars_that_another_process_has_fetched_meanwhile_are_kept(
@@ -48,3 +50,11 @@ def test_packages_of_another_program_are_fetched_with_the_jars_that_pyspark_has_
     assert seen == ["a:b:1,c:d:2"]
     assert [each.name for each in found.files] == ["common.jar", "own-1.jar"]
     assert [each.name for each in (tmp_path / "java").iterdir()] == ["jars"]
+
+
+def test_missing_pyspark_is_named_with_the_extra_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
+    with pytest.raises(JarsUnavailableError, match=r"is missing: pip install 'barnabas\[spark\]'"):
+        jar_cache.fetch_into(tmp_path / "jars", ["org.example:a:1"])

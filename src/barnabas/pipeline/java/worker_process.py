@@ -117,15 +117,15 @@ class WorkerProcess:
 
     def _check(self) -> None:
         """Raise WorkerStartError for what a user has to mend."""
-        needed_by = "the connectors of plugin.path need"
-        if problem := class_archive.java_problem(needed_by, "Kafka's Connect"):
-            raise WorkerStartError(problem)
         for each in self._java.plugin_path:
             if not Path(each).is_dir():
                 raise WorkerStartError(
                     f"plugin.path={each} is not a directory: create it, with a directory of jars "
                     "for each plug-in, or correct plugin.path"
                 )
+        needed_by = "the connectors of plugin.path need"
+        if problem := class_archive.java_problem(needed_by, "Kafka's Connect"):
+            raise WorkerStartError(problem)
 
     async def _run_jvm(self, class_path: str, archive: class_archive.Choice) -> str:
         """Run the JVM until it ends; return why it ended."""

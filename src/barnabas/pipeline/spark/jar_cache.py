@@ -4,6 +4,7 @@ They are not part of PySpark. Each is fetched once, with Spark's own resolver, a
 of Spark; later sessions start without the resolver, which saves two seconds.
 """
 
+import importlib.util
 import os
 import shutil
 import subprocess
@@ -92,11 +93,16 @@ def fetch_into(
 
 
 def _resolve(connector: str, scratch: Path) -> list[Path]:
-    """Run Spark's resolver in `scratch`.
+    """Run Spark's resolver in `scratch`. Raises JarsUnavailableError.
 
     The resolver takes a POM in the user's Maven repository for the jar itself, so it runs with
     another home directory.
     """
+    if importlib.util.find_spec("pyspark") is None:
+        raise JarsUnavailableError(
+            f"cannot fetch {connector}: PySpark, whose resolver fetches it, is missing: "
+            "pip install 'barnabas[spark]'"
+        )
     empty = scratch / "empty.py"
     empty.write_text("")
     ivy = scratch / "ivy"
