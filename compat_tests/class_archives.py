@@ -17,8 +17,10 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from barnabas import streams as ks
 from barnabas.pipeline.delivery.plan.job_plan import JobKind, JobPlan
+from barnabas.pipeline.java import worker_jars
 from barnabas.pipeline.spark import class_archive, jar_cache
 from barnabas.pipeline.spark.engine import Engine
+from barnabas.pipeline.spark.jar_cache import JarsUnavailableError
 from barnabas.pipeline.spark.session import (
     SessionSettings,
     SparkUnavailableError,
@@ -116,12 +118,21 @@ def write_for_spark() -> None:
             print(f"no archive of Spark's classes: {error}")
 
 
+def fetch_connect() -> None:
+    """Fetch the jars of Kafka's Connect, which a request to a runner otherwise waits for."""
+    try:
+        worker_jars.find_or_fetch(cache_directory().with_name("java"))
+    except JarsUnavailableError as error:
+        print(error)
+
+
 def main() -> int:
-    """Write both archives; the JVM of Spark does not use two cores all of the time."""
+    """Write both archives, and fetch jars: the JVM of Spark does not use two cores all the time."""
     with ThreadPoolExecutor() as pool:
         of_kafka = pool.submit(jars.archive_options)
         write_for_spark()
         of_kafka.result()
+        fetch_connect()
     return 0
 
 

@@ -17,7 +17,7 @@ from barnabas.pipeline.jobs.runner_settings import RunnerSettings
 from barnabas.pipeline.runner.runner_process import RunnerListen, run_runner
 from tests.pipeline.runner.fake_engine import FakeEngine
 
-_TIMEOUT_S = 60.0
+_TIMEOUT_S = 120.0
 
 
 class LiveRunner:
@@ -43,7 +43,7 @@ class LiveRunner:
         headers = {"Content-Type": content_type, "Authorization": authorization}
         request = urllib.request.Request(self.url + path, data, headers, method=method)
         try:
-            with urllib.request.urlopen(request, timeout=30) as answer:
+            with urllib.request.urlopen(request, timeout=_TIMEOUT_S) as answer:
                 text, status = answer.read(), answer.status
         except urllib.error.HTTPError as error:
             with error:
