@@ -12,12 +12,14 @@ from barnabas.pipeline.sql.analysis.applied_statements import (
     StartedQuery,
     applied,
 )
+from barnabas.pipeline.sql.catalog.catalog_changes import Replacement
 from barnabas.pipeline.sql.sql_failures import UnresolvedError
 
 if TYPE_CHECKING:
     from barnabas.pipeline.sql.analysis.plan_values import QueryPlan
     from barnabas.pipeline.sql.catalog.catalog_changes import Catalog, PersistentQuery
     from barnabas.pipeline.sql.catalog.source_definitions import Defaults
+    from barnabas.pipeline.sql.catalog.source_values import SourceWindow
 
 _INSERTS: Final = "INSERTQUERY"
 
@@ -38,19 +40,30 @@ class CatalogChange:
         """Return what the statement makes of a catalog. Raises SqlError, UnresolvedError."""
         result = applied(self.statement, catalog, self.defaults, self.text, self.query)
         replaced = self._replaced(catalog) if result.started is not None else None
+        builds = False
         if replaced is not None and result.started is not None:
-            _check_in_place(replaced, result.started.query.plan)
-            result = _in_place(result, result.started, catalog, replaced)
+            builds = result.started.query.sink.is_table
+            if builds:
+                result = _beside(result, result.started, catalog, replaced)
+            else:
+                _check_in_place(replaced, result.started.query.plan)
+                result = _in_place(result, result.started, catalog, replaced)
         left = {each.name for each in result.catalog.queries}
         ended = tuple(each.name for each in catalog.queries if each.name not in left)
-        return AppliedChange(result.catalog, result.started, ended, replaced is not None)
+        is_replaced = replaced is not None and not builds
+        return AppliedChange(result.catalog, result.started, ended, is_replaced, builds)
 
     def _replaced(self, catalog: Catalog) -> PersistentQuery | None:
-        """Return the query of which CREATE OR REPLACE changes the text."""
+        """Return the query of which CREATE OR REPLACE changes the text. Raises UnresolvedError."""
         statement = self.statement
         if not isinstance(statement, st.CreateSource) or not statement.or_replace:
             return None
         found = [each for each in catalog.queries if each.sink == statement.name]
+        if any(each.replacement and each.replacement.phase != "BUILDING" for each in found):
+            raise UnresolvedError(
+                f"{statement.name} changes to its new query now: repeat the statement in a minute"
+            )
+        found = [each for each in found if not each.is_pending]
         inserts = [each.name for each in found if each.name.startswith(_INSERTS)]
         if inserts:
             raise UnresolvedError(
@@ -69,6 +82,8 @@ class AppliedChange:
     ended: tuple[str, ...]
     is_replaced: bool = False
     """True when the query that starts continues one of the same name."""
+    is_built: bool = False
+    """True when the query that starts builds its table anew, beside the query that has it."""
 
 
 def has_state(plan: QueryPlan) -> bool:
@@ -89,6 +104,36 @@ def _check_in_place(replaced: PersistentQuery, plan: QueryPlan) -> None:
             f"{replaced.name} has state, which the new text may not fit: DROP {replaced.sink}, "
             "then create it again"
         )
+
+
+def _beside(
+    result: Applied, started: StartedQuery, catalog: Catalog, replaced: PersistentQuery
+) -> Applied:
+    """Return the change in which a query begins to build a table anew.
+
+    The table stays as it is until the swap. A query that has begun to build it before is ended.
+    Raises UnresolvedError for windows that readers of the table would take for others.
+    """
+    known, sink = catalog.source(replaced.sink), started.query.sink
+    if known.window != sink.window:
+        raise UnresolvedError(
+            f"The keys of {known.name} have {_shown(known.window)}, and those of the new text have "
+            f"{_shown(sink.window)}: DROP {known.name}, then create it again"
+        )
+    query = next(each for each in result.catalog.queries if each.name == started.name)
+    others = tuple(
+        each for each in catalog.queries if each.sink != replaced.sink or not each.is_pending
+    )
+    built = replace(query, replacement=Replacement(replaced.name, sink))
+    changed = replace(result.catalog, sources=catalog.sources, queries=(*others, built))
+    return Applied(changed, started)
+
+
+def _shown(window: SourceWindow | None) -> str:
+    if window is None:
+        return "no window"
+    size = "" if window.size_ms is None else f" of {window.size_ms} ms"
+    return f"a {window.kind} window{size}"
 
 
 def _in_place(
