@@ -26,9 +26,17 @@ def _with_time(records: Stream | Table, time: Column) -> Stream:
 
 
 def written(
-    app: App, query: WrittenQuery, name: str | None = None, *, start: str = "earliest"
+    app: App,
+    query: WrittenQuery,
+    name: str | None = None,
+    *,
+    start: str = "earliest",
+    topic: str | None = None,
 ) -> StreamQuery:
-    """Describe the query of a plan in an app. Raises UnresolvedError for what is missing."""
+    """Describe the query of a plan in an app. Raises UnresolvedError for what is missing.
+
+    With `topic` the records go there, as they would be in the sink's topic.
+    """
     sink = query.sink
     records = planned(app, query.plan, start)
     time = time_of(replace(sink, key=(), value=sink.value) if query.is_insert else sink)
@@ -37,7 +45,7 @@ def written(
     is_windowed_here = query.plan.aggregation is not None
     return app.write(
         records,
-        sink.topic,
+        topic or sink.topic,
         key=key_serde(sink, with_window=not is_windowed_here, writes=True),
         value=value_serde(sink, writes=True),
         name=name,
