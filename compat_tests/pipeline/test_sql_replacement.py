@@ -1,10 +1,11 @@
 """CREATE OR REPLACE TABLE of an aggregate: built beside the old one, swapped, also under kills."""
 
+import contextlib
 import json
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -75,10 +76,15 @@ class Clicks:
         return {url: (counts[url], totals[url]) for url in counts}
 
 
-def table(bootstrap: str, topic: str) -> dict[str, tuple[int, int | None]]:
+Table = dict[str, tuple[int, int | None]]
+
+
+def table(bootstrap: str, topic: str, partition: int | None = None) -> Table:
     """Return the newest row of each key."""
-    found: dict[str, tuple[int, int | None]] = {}
+    found: Table = {}
     for each in read_committed(bootstrap, topic):
+        if partition is not None and each.partition() != partition:
+            continue
         key = each.key().decode()
         found.pop(key, None)
         if each.value() is not None:
@@ -142,15 +148,29 @@ def is_swapped(bootstrap: str, runner: LineRunner) -> bool:
 
 
 def check_reads(bootstrap: str, sink: str, ended: threading.Event, found: list[str]) -> None:
-    """Read the table again and again: it has the rows of one text, never of both."""
+    """Read a partition again and again: it has the rows of one text, never of both."""
     while not ended.is_set():
-        rows = table(bootstrap, sink)
+        rows = table(bootstrap, sink, 0)
         texts = {total is None for _, total in rows.values()}
-        if len(texts) > 1 or (rows and not texts):
+        if len(texts) > 1:
             found.append(f"rows of both texts: {rows}")
         if False in texts and f"/{URLS - 1}" in rows:
             found.append("a row that the new text does not have")
         time.sleep(0.5)
+
+
+@contextlib.contextmanager
+def reading(bootstrap: str, sink: str) -> Generator[None]:
+    """Read the table meanwhile, and check what it has."""
+    ended, wrong = threading.Event(), list[str]()
+    reader = threading.Thread(target=check_reads, args=(bootstrap, sink, ended, wrong))
+    reader.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        reader.join()
+    assert not wrong, wrong[0]
 
 
 def test_replaced_aggregate_changes_at_once(
@@ -158,13 +178,36 @@ def test_replaced_aggregate_changes_at_once(
 ) -> None:
     source, sink = unique("clicks"), unique("t")
     clicks = begin(bootstrap, runner, source, sink)
-    ended, wrong = threading.Event(), list[str]()
-    reader = threading.Thread(target=check_reads, args=(bootstrap, sink, ended, wrong))
-    reader.start()
-    try:
+    with reading(bootstrap, sink):
         replaced(runner, sink)
         check_end(bootstrap, runner, clicks, sink)
-    finally:
-        ended.set()
-        reader.join()
-    assert not wrong, wrong[0]
+
+
+def test_killed_runner_replaces_the_aggregate_all_the_same(
+    bootstrap: str, runner: LineRunner, unique: Callable[[str], str]
+) -> None:
+    source, sink = unique("clicks"), unique("t")
+    clicks = begin(bootstrap, runner, source, sink)
+    replaced(runner, sink)
+    with reading(bootstrap, sink):
+        runner.kill()
+        runner.start()
+        begun = 0
+        for delay_s in (0.0, 0.5, 1.5, 2.5, 3.5):
+            wait_for(lambda begun=begun: is_begun(bootstrap, runner, begun), runner, "no swap")
+            begun = swaps(bootstrap, runner)
+            time.sleep(delay_s)
+            runner.kill()
+            runner.start()
+        check_end(bootstrap, runner, clicks, sink)
+
+
+def is_begun(bootstrap: str, runner: LineRunner, begun: int) -> bool:
+    """True when one more swap has begun, or none will."""
+    return swaps(bootstrap, runner) > begun or is_swapped(bootstrap, runner)
+
+
+def swaps(bootstrap: str, runner: LineRunner) -> int:
+    """Return how often a swap has begun."""
+    records = read_committed(bootstrap, f"{runner.group}-sql")
+    return sum(b'"SWAPPING"' in (each.value() or b"") for each in records)

@@ -167,10 +167,10 @@ def differences(table: Iterable[Row], built: Iterable[Row]) -> list[Row]:
         for key, (partition, digest) in known.items()
         if digest is not None and key not in newest
     ]
-    for row in newest.values():
-        if known.get(row.key) != (row.partition, _digest(row.value)):
-            found.append(row)
-    return found
+    changed = (
+        row for row in newest.values() if known.get(row.key) != (row.partition, _digest(row.value))
+    )
+    return [*found, *changed]
 
 
 def _digest(value: bytes | None) -> bytes | None:

@@ -61,11 +61,11 @@ class SwapPort(Protocol):
         """Return the properties of clients."""
         ...
 
-    def job_of(self, query: str) -> str:
+    def job_of(self, query: str, /) -> str:
         """Return the name of the job of a query."""
         ...
 
-    def config_of(self, job: str) -> Mapping[str, str | None] | None:
+    def config_of(self, job: str, /) -> Mapping[str, str | None] | None:
         """Return the stored configuration of a job, None without one."""
         ...
 
@@ -73,15 +73,15 @@ class SwapPort(Protocol):
         """Write a change in one transaction. Raises UnresolvedError."""
         ...
 
-    def progress(self, job: str) -> JobProgress | None:
+    def progress(self, job: str, /) -> JobProgress | None:
         """Return the progress of a job that runs, None for another one."""
         ...
 
-    def is_stopped(self, job: str) -> bool:
+    def is_stopped(self, job: str, /) -> bool:
         """True when no run of a job is left, and none is wanted. Raises UnresolvedError."""
         ...
 
-    def forget_state(self, job: str) -> None:
+    def forget_state(self, job: str, /) -> None:
         """Remove positions and state of a job, once it has ended. Blocks."""
         ...
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from barnabas.pipeline.sql.analysis.plan_values import QueryPlan
     from barnabas.pipeline.sql.catalog.catalog_changes import Catalog, PersistentQuery
     from barnabas.pipeline.sql.catalog.source_definitions import Defaults
-    from barnabas.pipeline.sql.catalog.source_values import SourceWindow
+    from barnabas.pipeline.sql.catalog.source_values import Source, SourceWindow
 
 _INSERTS: Final = "INSERTQUERY"
 
@@ -112,9 +112,14 @@ def _beside(
     """Return the change in which a query begins to build a table anew.
 
     The table stays as it is until the swap. A query that has begun to build it before is ended.
-    Raises UnresolvedError for windows that readers of the table would take for others.
+    Raises UnresolvedError for windows and formats that readers of the table would misread.
     """
     known, sink = catalog.source(replaced.sink), started.query.sink
+    if _formats(known) != _formats(sink):
+        raise UnresolvedError(
+            f"{known.name} has the formats {_formats(known)} of value and key, and not "
+            f"{_formats(sink)}: DROP {known.name}, then create it again"
+        )
     if known.window != sink.window:
         raise UnresolvedError(
             f"The keys of {known.name} have {_shown(known.window)}, and those of the new text have "
@@ -127,6 +132,10 @@ def _beside(
     built = replace(query, replacement=Replacement(replaced.name, sink))
     changed = replace(result.catalog, sources=catalog.sources, queries=(*others, built))
     return Applied(changed, started)
+
+
+def _formats(source: Source) -> str:
+    return f"{source.value_format.name} and {source.key_format.name}"
 
 
 def _shown(window: SourceWindow | None) -> str:
