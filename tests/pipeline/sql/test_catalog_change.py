@@ -112,12 +112,22 @@ def test_second_replacement_ends_the_first_one() -> None:
 
 @pytest.mark.parametrize("phase", ["SWAPPING", "REMOVING"])
 def test_table_that_is_swapped_now_is_not_replaced_again(phase: str) -> None:
-    before = changed(SOURCES + REPLACE).catalog
-    *others, built = before.queries
+    with pytest.raises(UnresolvedError, match="N changes to its new query now: repeat the"):
+        changed(REPLACE, in_phase(phase))
+
+
+def in_phase(phase: str) -> Catalog:
+    found = changed(SOURCES + REPLACE).catalog
+    *others, built = found.queries
     assert built.replacement is not None
     swapping = replace(built, replacement=replace(built.replacement, phase=phase))
-    with pytest.raises(UnresolvedError, match="N changes to its new query now: repeat the"):
-        changed(REPLACE, replace(before, queries=(*others, swapping)))
+    return replace(found, queries=(*others, swapping))
+
+
+def test_query_that_has_stopped_for_a_swap_starts_again_when_the_new_one_is_ended() -> None:
+    assert changed("TERMINATE CTAS_N_2;", in_phase("SWAPPING")).released == ("CTAS_N_1",)
+    assert changed("TERMINATE CTAS_N_2;", in_phase("BUILDING")).released == ()
+    assert changed("DROP TABLE n;", in_phase("SWAPPING")).released == ()
 
 
 @pytest.mark.parametrize(

@@ -61,6 +61,7 @@ _END_S: Final = 60.0
 _POLL_S: Final = 0.1
 _LOOK_S: Final = 1.0
 _LOOK_AGAIN_S: Final = 10.0
+_STARTED: Final = TargetState.STARTED.value
 _TARGETS: Final = {"PAUSE": TargetState.PAUSED, "RESUME": TargetState.STARTED}
 
 
@@ -273,6 +274,7 @@ class HostedSql:
         for each in result.ended:
             name = self.job_of(each)
             records += [ConnectorRecord(name, None), TargetRecord(name, None)]
+        records += [TargetRecord(self.job_of(each), _STARTED) for each in result.released]
         if result.started is not None:
             config = self._configuration(change, result, result.started, properties)
             self._check(config)

@@ -39,19 +39,14 @@ class CatalogChange:
     def applied_to(self, catalog: Catalog) -> AppliedChange:
         """Return what the statement makes of a catalog. Raises SqlError, UnresolvedError."""
         result = applied(self.statement, catalog, self.defaults, self.text, self.query)
-        replaced = self._replaced(catalog) if result.started is not None else None
-        builds = False
-        if replaced is not None and result.started is not None:
-            builds = result.started.query.sink.is_table
-            if builds:
-                result = _beside(result, result.started, catalog, replaced)
-            else:
-                _check_in_place(replaced, result.started.query.plan)
-                result = _in_place(result, result.started, catalog, replaced)
-        left = {each.name for each in result.catalog.queries}
-        ended = tuple(each.name for each in catalog.queries if each.name not in left)
-        is_replaced = replaced is not None and not builds
-        return AppliedChange(result.catalog, result.started, ended, is_replaced, builds)
+        started = result.started
+        replaced = None if started is None else self._replaced(catalog)
+        if replaced is None or started is None:
+            return _changed(catalog, result)
+        if started.query.sink.is_table:
+            return _changed(catalog, _beside(result, started, catalog, replaced), is_built=True)
+        _check_in_place(replaced, started.query.plan)
+        return _changed(catalog, _in_place(result, started, catalog, replaced), is_replaced=True)
 
     def _replaced(self, catalog: Catalog) -> PersistentQuery | None:
         """Return the query of which CREATE OR REPLACE changes the text. Raises UnresolvedError."""
@@ -84,6 +79,21 @@ class AppliedChange:
     """True when the query that starts continues one of the same name."""
     is_built: bool = False
     """True when the query that starts builds its table anew, beside the query that has it."""
+    released: tuple[str, ...] = ()
+    """The queries that had stopped for a swap which is not made any longer."""
+
+
+def _changed(
+    catalog: Catalog, result: Applied, *, is_replaced: bool = False, is_built: bool = False
+) -> AppliedChange:
+    left = {each.name for each in result.catalog.queries}
+    ended = [each for each in catalog.queries if each.name not in left]
+    swaps = [each.replacement for each in ended if each.replacement is not None]
+    released = [each.query for each in swaps if each.phase == "SWAPPING" and each.query in left]
+    names = tuple(each.name for each in ended)
+    return AppliedChange(
+        result.catalog, result.started, names, is_replaced, is_built, tuple(released)
+    )
 
 
 def has_state(plan: QueryPlan) -> bool:
