@@ -120,7 +120,7 @@ def replaced(runner: LineRunner, sink: str) -> None:
     answers = runner.execute(
         f"CREATE OR REPLACE TABLE t WITH (kafka_topic='{sink}', value_format='JSON') AS {NEW};"
     )
-    assert answers == ["started query CTAS_T_1, which builds T anew, then replaces it"]
+    assert answers == ["started query CTAS_T_1, which rebuilds T to replace it"]
 
 
 def check_end(bootstrap: str, runner: LineRunner, clicks: Clicks, sink: str) -> None:

@@ -111,7 +111,7 @@ def building(node: Node, name: str) -> Iterator[Hosted]:
         found.execute(SOURCE.format(f"{name}-in") + "CREATE " + TABLE.format(name))
         found.runner.wait_states(f"{name}-CTAS_T_0", "RUNNING", "RUNNING")
         answers = found.execute("CREATE OR REPLACE " + WIDER.format(name))
-        assert answers == ["started query CTAS_T_1, which builds T anew, then replaces it"]
+        assert answers == ["started query CTAS_T_1, which rebuilds T to replace it"]
         eventually(lambda: found.sql.state_of("CTAS_T_1") == "FAILED")
         yield found
 
@@ -164,7 +164,7 @@ def test_query_that_builds_a_table_can_be_ended(node: Node, text: str, left: lis
         assert f"{name}-CTAS_T_1-staging" not in topics
 
 
-def test_staging_topic_of_somebody_else_is_not_written(node: Node) -> None:
+def test_topic_that_has_the_name_of_a_staging_topic_is_not_written(node: Node) -> None:
     with hosted(node, "foreign") as found:
         found.execute(SOURCE.format("foreign-in") + "CREATE " + TABLE.format("foreign"))
         admin = AdminClient({"bootstrap.servers": node.bootstrap})

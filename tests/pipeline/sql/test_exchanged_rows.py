@@ -1,4 +1,4 @@
-"""The records that make the rows of a table those of the one that was built anew."""
+"""The records that make the rows of a table those of the one that was rebuilt."""
 
 import pytest
 from hypothesis import given

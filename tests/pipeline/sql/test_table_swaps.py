@@ -1,4 +1,4 @@
-"""Swaps of tables that were built anew, also when the runner is killed before any of its steps."""
+"""Swaps of tables that were rebuilt, also when the runner is killed before any of its steps."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
@@ -185,7 +185,7 @@ def test_new_query_that_is_as_far_behind_as_the_earlier_one_has_caught_up(world:
     check_swapped(world)
 
 
-def test_killed_runner_goes_on_with_the_swap() -> None:
+def test_killed_runner_continues_the_swap() -> None:
     killed = 0
     while True:
         with pytest.MonkeyPatch.context() as patch:

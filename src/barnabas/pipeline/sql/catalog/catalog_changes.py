@@ -31,7 +31,7 @@ query has the table, and what is left of the earlier one is removed."""
 
 @dataclass(frozen=True)
 class Replacement:
-    """What a query of CREATE OR REPLACE does beside writing rows: it takes a table over."""
+    """The table that a query of CREATE OR REPLACE takes over from another query."""
 
     query: str
     """The query that it replaces."""

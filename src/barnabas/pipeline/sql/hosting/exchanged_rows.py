@@ -1,8 +1,8 @@
-"""The rows of a table that was built anew, brought to the table's topic in one transaction.
+"""The rows of a table that was rebuilt, brought to the table's topic in one transaction.
 
 The transaction has what differs: rows that are new or have other values, and tombstones for the
-keys that are gone. It also commits an offset of the staging topic, the mark by which a runner that
-starts after a kill knows that the rows are there. The partitions of both topics correspond.
+keys that are gone. It also commits an offset of the staging topic: a runner that starts after a
+kill finds there whether the rows are exchanged. The partitions of both topics correspond.
 """
 
 from __future__ import annotations

@@ -138,7 +138,7 @@ class HostedSql:
         await self._topic.follow()
 
     async def swap_tables(self) -> None:
-        """Swap tables that were built anew, for as long as the runner is the active one."""
+        """Swap tables that were rebuilt, for as long as the runner is the active one."""
         while True:
             await trio.sleep(_LOOK_S)
             if any(each.replacement for each in self._topic.catalog.queries):
@@ -288,7 +288,7 @@ class HostedSql:
         started: StartedQuery,
         properties: Mapping[str, str],
     ) -> dict[str, str | None]:
-        """Return the configuration of a job. A table that is built anew has all records."""
+        """Return the configuration of a job. A table that is rebuilt has all records."""
         name, registry = self.job_of(started.name), self.settings.registry
         if not result.is_built:
             return query_config(name, started, result.catalog, change.start, registry, properties)
@@ -335,7 +335,7 @@ class HostedSql:
 
 
 class _SwapPort:
-    """What swaps of tables need of the runner and its SQL."""
+    """The parts of the runner and its SQL that swaps of tables use."""
 
     def __init__(self, host: HostedSql, runner: RunnerPort, topic: CatalogTopic) -> None:
         self.client = runner.settings.client_properties

@@ -40,7 +40,7 @@ def job_name(group_id: str, query: str) -> str:
 
 
 def staging_topic(job: str) -> str:
-    """Return the topic that a query writes while it builds a table anew."""
+    """Return the topic that a query writes while it rebuilds a table."""
     return f"{job}-staging"
 
 

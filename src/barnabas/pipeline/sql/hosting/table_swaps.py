@@ -1,4 +1,4 @@
-"""CREATE OR REPLACE TABLE on a runner: a query that has built a table anew takes it over.
+"""CREATE OR REPLACE TABLE on a runner: a query that has rebuilt a table takes it over.
 
     BUILDING  the new query writes to its staging topic until it has caught up
     SWAPPING  the earlier query stops; the new one reads what that one has read, and stops; the
@@ -6,7 +6,7 @@
     REMOVING  the new query writes to the table's topic; staging topic and earlier state are removed
 
 Each phase is a record of the catalog, written in one transaction with the jobs' configurations. The
-active runner goes on with what it finds there: before the rows are exchanged both queries start
+active runner continues from the phase there: before the rows are exchanged both queries start
 again, afterwards the rest is done.
 """
 
@@ -142,7 +142,7 @@ class _Swap:
         self._port.forget_state(self._staging)
 
     def _has_caught_up(self) -> bool:
-        """True when the new query is no more behind than the earlier one, or a second's records."""
+        """True when the new query lags at most as the earlier one, or by a second of records."""
         new, old = self._port.progress(self._new), self._port.progress(self._old)
         if new is None:
             return False
@@ -169,7 +169,7 @@ class _Swap:
         self._recover()
 
     def _recover(self) -> None:
-        """Go on behind the exchange of the rows, and before it start both queries again."""
+        """Complete a swap whose rows are exchanged; otherwise start both queries again."""
         if self._exchange.is_done():
             self._switch()
             self._finish()
@@ -179,7 +179,7 @@ class _Swap:
             self._write(self._with_phase("BUILDING"), records)
 
     def _switch(self) -> None:
-        """Give the table to the new query."""
+        """Make the new query the one that writes the table."""
         config = dict(self._port.config_of(self._new) or {})
         config.pop(PHASE, None)
         config[TARGET_TOPIC] = self._found.sink.topic

@@ -46,7 +46,7 @@ class RunningQuery:
     state: Literal["RUNNING", "PAUSED", "ERROR"] = "RUNNING"
     kind: Literal["PERSISTENT", "PUSH"] = "PERSISTENT"
     is_building: bool = False
-    """True for one that builds a table anew, beside the query that has it."""
+    """True for one that rebuilds a table, beside the query that has it."""
 
 
 @dataclass(frozen=True)

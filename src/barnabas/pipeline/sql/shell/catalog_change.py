@@ -78,7 +78,7 @@ class AppliedChange:
     is_replaced: bool = False
     """True when the query that starts continues one of the same name."""
     is_built: bool = False
-    """True when the query that starts builds its table anew, beside the query that has it."""
+    """True when the query that starts rebuilds its table, beside the query that has it."""
     released: tuple[str, ...] = ()
     """The queries that had stopped for a swap which is not made any longer."""
 
@@ -119,7 +119,7 @@ def _check_in_place(replaced: PersistentQuery, plan: QueryPlan) -> None:
 def _beside(
     result: Applied, started: StartedQuery, catalog: Catalog, replaced: PersistentQuery
 ) -> Applied:
-    """Return the change in which a query begins to build a table anew.
+    """Return the change in which a query begins to rebuild a table.
 
     The table stays as it is until the swap. A query that has begun to build it before is ended.
     Raises UnresolvedError for windows and formats that readers of the table would misread.

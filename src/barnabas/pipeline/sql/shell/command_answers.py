@@ -18,7 +18,7 @@ def done(statement: Definition, change: AppliedChange) -> CommandDone:
     if started is not None:
         sink = started.query.sink
         if change.is_built:
-            text = f"started query {started.name}, which builds {sink.name} anew, then replaces it"
+            text = f"started query {started.name}, which rebuilds {sink.name} to replace it"
         else:
             text = f"started query {started.name}, which writes the topic {sink.topic}"
         return CommandDone(text, _id(sink.kind, sink.name, "create"), started.name)

@@ -41,7 +41,7 @@ def create_sink(cluster: ClusterState, query: WrittenQuery) -> None:
 
 
 def create_staging(cluster: ClusterState, source: Source, name: str) -> None:
-    """Create a topic for the rows of a table that is built anew, partitioned as the table's topic.
+    """Create a topic for the rows of a table that is rebuilt, partitioned as the table's topic.
 
     Raises UnresolvedError, KafkaException.
     """
