@@ -5,17 +5,31 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import attrs
+
 from barnabas.pipeline.sql.planning.query_planning import planned
 from barnabas.pipeline.sql.planning.source_reading import time_of
 from barnabas.pipeline.sql.planning.sql_serdes import key_serde, value_serde
 from barnabas.pipeline.streams.record_stream import Stream
 from barnabas.pipeline.streams.record_table import Table
-from barnabas.pipeline.streams.serdes import Column, functions
+from barnabas.pipeline.streams.serdes import Column, Serde, SerdeContext, functions
 
 if TYPE_CHECKING:
     from barnabas.pipeline.sql.analysis.plan_values import WrittenQuery
     from barnabas.pipeline.streams.stream_app import App
     from barnabas.pipeline.streams.stream_queries import StreamQuery
+
+
+@attrs.frozen
+class OfTopic(Serde):
+    """A serde with the schemas of a topic, also for records that are written to another one."""
+
+    inner: Serde
+    topic: str
+
+    def prepared(self, context: SerdeContext) -> Serde:
+        """Return the inner serde for the topic."""
+        return self.inner.prepared(attrs.evolve(context, topic=self.topic))
 
 
 def _with_time(records: Stream | Table, time: Column) -> Stream:
@@ -46,7 +60,7 @@ def written(
     return app.write(
         records,
         topic or sink.topic,
-        key=key_serde(sink, with_window=not is_windowed_here, writes=True),
-        value=value_serde(sink, writes=True),
+        key=OfTopic(key_serde(sink, with_window=not is_windowed_here, writes=True), sink.topic),
+        value=OfTopic(value_serde(sink, writes=True), sink.topic),
         name=name,
     )
