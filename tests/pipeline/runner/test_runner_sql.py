@@ -3,7 +3,7 @@
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
 
 import pytest
@@ -14,7 +14,10 @@ from confluent_kafka.admin import AdminClient, NewTopic
 pytest.importorskip("sqlglot")
 
 from barnabas.pipeline.delivery.plan.job_plan import JobFailure
+from barnabas.pipeline.delivery.writing.record_producer import FencedError
 from barnabas.pipeline.rest.job_rights import RestAccess
+from barnabas.pipeline.sql.hosting import exchanged_rows
+from barnabas.pipeline.sql.hosting.exchanged_rows import Exchange, Row
 from barnabas.pipeline.sql.hosting.hosted_sql import HostedSql, NotActiveRunnerError
 from barnabas.pipeline.sql.shell.answer_values import CommandDone, QueryList
 from barnabas.pipeline.sql.sql_failures import SqlError
@@ -296,3 +299,30 @@ def test_start_without_sql_imports_nothing_of_it(node: Node) -> None:
         [sys.executable, "-c", program, node.bootstrap], capture_output=True, timeout=120
     )
     assert done.returncode == 0, done.stderr.decode()
+
+
+def test_exchange_of_a_runner_that_has_lost_its_role_writes_nothing(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    admin = AdminClient({"bootstrap.servers": node.bootstrap})
+    for future in admin.create_topics([NewTopic("lost", 2), NewTopic("lost-staging", 2)]).values():
+        future.result(30)
+    produce(node, "lost", [(b"a", b"1", 0)])
+    produce(node, "lost-staging", [(b"a", b"2", 0), (b"b", b"1", 1)])
+    exchange = Exchange("lost-staging", "lost", {"bootstrap.servers": node.bootstrap}, 60_000)
+    differences = exchanged_rows.differences
+
+    def taken_over(table: Iterable[Row], built: Iterable[Row]) -> list[Row]:
+        assert not exchange.is_done()
+        return differences(table, built)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(exchanged_rows, "differences", taken_over)
+        with pytest.raises(FencedError):
+            exchange.run()
+    assert rows(node, "lost") == [[(b"a", b"1")], []]
+    assert not exchange.is_done()
+    assert exchange.run() == 2
+    assert rows(node, "lost") == [[(b"a", b"1"), (b"a", b"2")], [(b"b", b"1")]]
+    assert exchange.is_done()
+    assert exchange.run() == 0

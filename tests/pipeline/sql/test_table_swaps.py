@@ -229,6 +229,26 @@ def test_swap_that_cannot_be_made_leaves_both_queries_running(
     assert world.steps == steps
 
 
+def test_swap_that_fails_does_not_hold_another_one_up(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(self: FakeExchange) -> bool:
+        del self
+        raise UnresolvedError("the cluster does not answer")
+
+    built = world.catalog.queries[1]
+    assert built.replacement is not None
+    gone = dataclasses.replace(built, name="CTAS_N_9")
+    swapping = dataclasses.replace(
+        built, replacement=dataclasses.replace(built.replacement, phase="SWAPPING")
+    )
+    world.catalog = dataclasses.replace(world.catalog, queries=(swapping, gone))
+    monkeypatch.setattr(FakeExchange, "is_done", refused)
+    monkeypatch.setattr(table_swaps, "Exchange", lambda *_: FakeExchange(world, STAGING, "N"))
+    TableSwaps(world).look()
+    assert [each.name for each in world.catalog.queries] == [NEW]
+
+
 def test_new_query_that_does_not_run_is_not_waited_for(world: World) -> None:
     world.targets[NEW] = "PAUSED"
     TableSwaps(world).look()

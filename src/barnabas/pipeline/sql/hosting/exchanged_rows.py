@@ -18,11 +18,10 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from barnabas.pipeline.delivery.driver.cluster_state import ClusterState
 from barnabas.pipeline.delivery.writing.record_producer import QUIET
 from barnabas.pipeline.delivery.writing.transactional_producer import (
-    PRODUCERS,
-    TransactionSettings,
+    TransactionalProducer,
+    abandon,
     committed,
     offset_reader,
-    transaction,
 )
 from barnabas.pipeline.sql.sql_failures import UnresolvedError
 
@@ -58,9 +57,13 @@ class Exchange:
     """The time that the transaction may take."""
 
     def is_done(self) -> bool:
-        """True when the table's topic has the new rows. Raises KafkaException."""
-        reader = offset_reader(self.staging, self.properties)
-        return committed(reader, [(self.staging, 0)])[0].offset >= _DONE
+        """True when the table's topic has the new rows.
+
+        A run of another runner that has lost its role cannot write afterwards. Raises
+        KafkaException, and what a producer raises.
+        """
+        self._producer()
+        return self._has_mark()
 
     def run(self) -> int:
         """Write what differs; return the number of records.
@@ -68,35 +71,40 @@ class Exchange:
         No query may write to either topic. Raises UnresolvedError, KafkaException, TimeoutError,
         and what a transaction raises.
         """
+        producer = self._producer()
+        if self._has_mark():
+            return 0
         rows = [row for each in range(self._partitions()) for row in self._differences(each)]
-        settings = TransactionSettings(self.staging, 0, self._producer(), self.properties)
-        place = (self.staging, 0)
+        group = offset_reader(self.staging, self.properties).consumer_group_metadata()
         try:
-            with transaction(settings, self.staging, [place]) as begun:
-                if begun.positions[place].offset >= _DONE:
-                    return 0
-                for row in rows:
-                    begun.producer.produce(
-                        self.topic,
-                        row.value,
-                        row.key,
-                        row.partition,
-                        row.timestamp_ms,
-                        row.headers,
-                    )
-                begun.send_offsets([TopicPartition(*place, _DONE)])
-        finally:
-            PRODUCERS.discard(self.staging, 0)
+            producer.begin()
+            for row in rows:
+                producer.produce(
+                    self.topic, row.value, row.key, row.partition, row.timestamp_ms, row.headers
+                )
+            producer.send_offsets([TopicPartition(self.staging, 0, _DONE)], group)
+            producer.commit()
+        except BaseException:
+            abandon(producer)
+            raise
         return len(rows)
 
-    def _producer(self) -> dict[str, Any]:
-        return {
-            **self.properties,
-            "enable.idempotence": True,
-            "acks": "all",
-            "delivery.report.only.error": True,
-            "transaction.timeout.ms": self.timeout_ms,
-        }
+    def _has_mark(self) -> bool:
+        reader = offset_reader(self.staging, self.properties)
+        return committed(reader, [(self.staging, 0)])[0].offset >= _DONE
+
+    def _producer(self) -> TransactionalProducer:
+        """Return a producer; those of earlier calls are fenced, and their transactions end."""
+        return TransactionalProducer(
+            {
+                **self.properties,
+                "transactional.id": self.staging,
+                "enable.idempotence": True,
+                "acks": "all",
+                "delivery.report.only.error": True,
+                "transaction.timeout.ms": self.timeout_ms,
+            }
+        )
 
     def _partitions(self) -> int:
         """Return the number of partitions, once no transaction is open in either topic."""

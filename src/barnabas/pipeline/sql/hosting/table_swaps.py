@@ -94,10 +94,20 @@ class TableSwaps:
         self._retry_at: dict[str, float] = {}
 
     def look(self) -> None:
-        """Take each query one phase further where it can be. Blocks. Raises UnresolvedError."""
+        """Take each query one phase further where it can be. Blocks.
+
+        One that fails is left alone for a minute.
+        """
         for query in self._port.catalog.queries:
-            if query.replacement is not None:
-                _Swap(self._port, query, query.replacement).look(self._retry_at)
+            now = time.monotonic()
+            if query.replacement is None or now < self._retry_at.get(query.name, now):
+                continue
+            try:
+                _Swap(self._port, query, query.replacement).look()
+            except Exception as error:
+                self._retry_at[query.name] = time.monotonic() + _RETRY_S
+                name = query.name
+                logger.warning("cannot replace a table now query=%s error=%s", name, error)
 
     def forget(self, query: PersistentQuery) -> None:
         """Remove what a query that has ended leaves behind. Blocks; raises KafkaException."""
@@ -122,16 +132,16 @@ class _Swap:
             kafka_properties.transaction_timeout_ms(port.client),
         )
 
-    def look(self, retry_at: dict[str, float]) -> None:
-        name, phase = self._query.name, self._found.phase
+    def look(self) -> None:
+        """Take the query one phase further. Raises UnresolvedError, KafkaException."""
+        phase = self._found.phase
         if self._port.config_of(self._new) is None:
             self._give_up()
         elif phase == "REMOVING":
             self._finish()
         elif phase == "SWAPPING":
             self._recover()
-        elif time.monotonic() >= retry_at.get(name, 0.0) and self._has_caught_up():
-            retry_at[name] = time.monotonic() + _RETRY_S
+        elif self._has_caught_up():
             self._swap()
 
     def remove(self) -> None:
@@ -157,16 +167,20 @@ class _Swap:
         records = [TargetRecord(self._old, _STOPPED)] if is_there else []
         self._write(self._with_phase("SWAPPING"), records)
         try:
-            self._wait(lambda: self._port.is_stopped(self._old), "the earlier query stops")
-            ends = self._ends()
-            self._wait(lambda: self._has_read(ends), "the new query has caught up")
-            self._write(self._port.catalog, [TargetRecord(self._new, _STOPPED)])
-            self._wait(lambda: self._port.is_stopped(self._new), "the new query stops")
-            count = self._exchange.run()
-            logger.info("exchanged rows table=%s records=%d", self._query.sink, count)
-        except Exception as error:
-            logger.warning("the swap is repeated table=%s error=%s", self._query.sink, error)
+            self._exchange_rows()
+        except Exception:
+            self._recover()
+            raise
         self._recover()
+
+    def _exchange_rows(self) -> None:
+        self._wait(lambda: self._port.is_stopped(self._old), "the earlier query stops")
+        ends = self._ends()
+        self._wait(lambda: self._has_read(ends), "the new query has caught up")
+        self._write(self._port.catalog, [TargetRecord(self._new, _STOPPED)])
+        self._wait(lambda: self._port.is_stopped(self._new), "the new query stops")
+        count = self._exchange.run()
+        logger.info("exchanged rows table=%s records=%d", self._query.sink, count)
 
     def _recover(self) -> None:
         """Complete a swap whose rows are exchanged; otherwise start both queries again."""
