@@ -3,19 +3,23 @@
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
+from contextlib import closing, contextmanager
 
 import pytest
 import trio
-from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
 
 pytest.importorskip("sqlglot")
 
+from barnabas.pipeline.delivery.plan.job_plan import JobFailure
+from barnabas.pipeline.delivery.writing.record_producer import FencedError
 from barnabas.pipeline.rest.job_rights import RestAccess
+from barnabas.pipeline.sql.hosting import exchanged_rows
+from barnabas.pipeline.sql.hosting.exchanged_rows import Exchange, Row
 from barnabas.pipeline.sql.hosting.hosted_sql import HostedSql, NotActiveRunnerError
-from barnabas.pipeline.sql.shell.answer_values import CommandDone
+from barnabas.pipeline.sql.shell.answer_values import CommandDone, QueryList
 from barnabas.pipeline.sql.sql_failures import SqlError
 from barnabas.testing import Node
 from tests.pipeline.runner.live_runner import LiveRunner, eventually, live_runner
@@ -94,6 +98,107 @@ def test_query_becomes_a_job_that_lists_leave_out(node: Node) -> None:
         assert found.jobs() == []
         assert "O" not in AdminClient({"bootstrap.servers": node.bootstrap}).list_topics().topics
         assert found.runner.engine.forgotten[-1][0] == "jobs-CSAS_O_0"
+
+
+TABLE = "TABLE t WITH (kafka_topic='{0}-t') AS SELECT k, COUNT(*) AS n FROM s GROUP BY k;"
+WIDER = "TABLE t WITH (kafka_topic='{0}-t') AS SELECT k, COUNT(*) AS n, 1 AS m FROM s GROUP BY k;"
+
+
+@contextmanager
+def building(node: Node, name: str) -> Iterator[Hosted]:
+    """Yield a runner on which a query builds a table, and does not run."""
+    with hosted(node, name) as found:
+        refused = JobFailure("not yet", is_permanent=True)
+        engine = found.runner.engine
+        engine.refuse = lambda plan: refused if str(plan.target_topic)[-7:] == "staging" else None
+        found.execute(SOURCE.format(f"{name}-in") + "CREATE " + TABLE.format(name))
+        found.runner.wait_states(f"{name}-CTAS_T_0", "RUNNING", "RUNNING")
+        answers = found.execute("CREATE OR REPLACE " + WIDER.format(name))
+        assert answers == ["started query CTAS_T_1, which rebuilds T to replace it"]
+        eventually(lambda: found.sql.state_of("CTAS_T_1") == "FAILED")
+        yield found
+
+
+def test_table_is_built_beside_the_query_that_has_it_and_then_swapped(node: Node) -> None:
+    with building(node, "swap") as found:
+        config = found.runner.ask("GET", "/connectors/swap-CTAS_T_1/config")[1]
+        assert config["sql.phase"] == "building"
+        assert config["target.topic"] == "swap-CTAS_T_1-staging"
+        (shown,) = found.sql.session().execute("SHOW QUERIES;")
+        assert isinstance(shown, QueryList)
+        assert [(each.id, each.state, each.is_building) for each in shown.queries] == [
+            ("CTAS_T_0", "RUNNING", False),
+            ("CTAS_T_1", "ERROR", True),
+        ]
+        produce(node, "swap-t", [(b"a", b"1", 0), (b"b", b"2", 1), (b"c", b"3", 1)])
+        produce(node, config["target.topic"], [(b"a", b"4", 0), (b"c", b"3", 1), (b"d", b"5", 1)])
+        found.runner.engine.refuse = lambda _: None
+        assert found.runner.ask("POST", "/connectors/swap-CTAS_T_1/restart")[0] == 204
+        eventually(lambda: [each.replacement for each in found.sql.catalog.queries] == [None])
+        assert rows(node, "swap-t") == [
+            [(b"a", b"1"), (b"a", b"4")],
+            [(b"b", b"2"), (b"c", b"3"), (b"b", None), (b"d", b"5")],
+        ]
+        found.runner.wait_states("swap-CTAS_T_1", "RUNNING", "RUNNING")
+        plan = found.runner.engine.running()["swap-CTAS_T_1"].plan
+        assert plan.target_topic == "swap-t"
+        assert "sql.phase" not in plan.properties
+        assert found.jobs() == ["swap-CTAS_T_1"]
+        assert [each.name for each in found.sql.catalog.sources["T"].value] == ["N", "M"]
+        assert "swap-CTAS_T_0" in [each[0] for each in found.runner.engine.forgotten]
+        topics = AdminClient({"bootstrap.servers": node.bootstrap}).list_topics().topics
+        assert "swap-CTAS_T_1-staging" not in topics
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        ("TERMINATE CTAS_T_1;", ["{0}-CTAS_T_0"]),
+        ("DROP TABLE t;", []),
+        ("CREATE OR REPLACE " + WIDER, ["{0}-CTAS_T_0", "{0}-CTAS_T_2"]),
+    ],
+)
+def test_query_that_builds_a_table_can_be_ended(node: Node, text: str, left: list[str]) -> None:
+    name = text.partition(" ")[0].lower()
+    with building(node, name) as found:
+        found.execute(text.format(name))
+        assert found.jobs() == [each.format(name) for each in left]
+        topics = AdminClient({"bootstrap.servers": node.bootstrap}).list_topics().topics
+        assert f"{name}-CTAS_T_1-staging" not in topics
+
+
+def test_topic_that_has_the_name_of_a_staging_topic_is_not_written(node: Node) -> None:
+    with hosted(node, "foreign") as found:
+        found.execute(SOURCE.format("foreign-in") + "CREATE " + TABLE.format("foreign"))
+        admin = AdminClient({"bootstrap.servers": node.bootstrap})
+        admin.create_topics([NewTopic("foreign-CTAS_T_1-staging", 1)])
+        eventually(lambda: "foreign-CTAS_T_1-staging" in admin.list_topics().topics)
+        with pytest.raises(SqlError, match="foreign-CTAS_T_1-staging, in which the table would be"):
+            found.execute("CREATE OR REPLACE " + WIDER.format("foreign"))
+        assert found.jobs() == ["foreign-CTAS_T_0"]
+
+
+def produce(node: Node, topic: str, records: list[tuple[bytes, bytes, int]]) -> None:
+    producer = Producer({"bootstrap.servers": node.bootstrap})
+    for key, value, partition in records:
+        producer.produce(topic, value, key, partition)
+    assert producer.flush(30) == 0
+
+
+def rows(node: Node, topic: str) -> list[list[tuple[bytes, bytes | None]]]:
+    """Return the committed records of both partitions."""
+    settings = {"bootstrap.servers": node.bootstrap, "group.id": "rows"}
+    found: list[list[tuple[bytes, bytes | None]]] = [[], []]
+    with closing(Consumer({**settings, "enable.partition.eof": True})) as consumer:
+        consumer.assign([TopicPartition(topic, each, 0) for each in range(2)])
+        left = 2
+        while left:
+            for each in consumer.consume(100, 1.0):
+                if each.error() is not None:
+                    left -= 1
+                else:
+                    found[each.partition() or 0].append((each.key() or b"", each.value()))
+    return found
 
 
 def test_catalog_outlives_the_runner(node: Node) -> None:
@@ -194,3 +299,30 @@ def test_start_without_sql_imports_nothing_of_it(node: Node) -> None:
         [sys.executable, "-c", program, node.bootstrap], capture_output=True, timeout=120
     )
     assert done.returncode == 0, done.stderr.decode()
+
+
+def test_exchange_of_a_runner_that_has_lost_its_role_writes_nothing(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    admin = AdminClient({"bootstrap.servers": node.bootstrap})
+    for future in admin.create_topics([NewTopic("lost", 2), NewTopic("lost-staging", 2)]).values():
+        future.result(30)
+    produce(node, "lost", [(b"a", b"1", 0)])
+    produce(node, "lost-staging", [(b"a", b"2", 0), (b"b", b"1", 1)])
+    exchange = Exchange("lost-staging", "lost", {"bootstrap.servers": node.bootstrap}, 60_000)
+    differences = exchanged_rows.differences
+
+    def taken_over(table: Iterable[Row], built: Iterable[Row]) -> list[Row]:
+        assert not exchange.is_done()
+        return differences(table, built)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(exchanged_rows, "differences", taken_over)
+        with pytest.raises(FencedError):
+            exchange.run()
+    assert rows(node, "lost") == [[(b"a", b"1")], []]
+    assert not exchange.is_done()
+    assert exchange.run() == 2
+    assert rows(node, "lost") == [[(b"a", b"1"), (b"a", b"2")], [(b"b", b"1")]]
+    assert exchange.is_done()
+    assert exchange.run() == 0

@@ -1,5 +1,7 @@
 """CREATE OR REPLACE of queries: a query that continues under its name, and those that cannot."""
 
+from dataclasses import replace
+
 import pytest
 
 pytest.importorskip("sqlglot")
@@ -49,8 +51,22 @@ def test_replaced_query_keeps_its_name() -> None:
             "CSAS_O_0 reads S, and the new text reads T: DROP O, then create it again",
         ),
         (
-            "CREATE OR REPLACE TABLE n AS SELECT k, COUNT(*) AS c FROM s WHERE v > 1 GROUP BY k;",
-            "CTAS_N_1 has state, which the new text may not fit: DROP N, then create it again",
+            "CREATE STREAM d AS SELECT s.k, s.v AS v FROM s JOIN t WITHIN 1 HOUR ON s.k = t.k;"
+            "CREATE OR REPLACE STREAM d AS SELECT s.k, s.v + 1 AS v FROM s JOIN t WITHIN 2 HOURS "
+            "ON s.k = t.k;",
+            "CSAS_D_2 has state, which the new text may not fit: DROP D, then create it again",
+        ),
+        (
+            "CREATE OR REPLACE TABLE n AS SELECT k, COUNT(*) AS c FROM s "
+            "WINDOW TUMBLING (SIZE 1 HOUR) GROUP BY k;",
+            "The keys of N have no window, and those of the new text have a TUMBLING window of "
+            "3600000 ms: DROP N, then create it again",
+        ),
+        (
+            "CREATE OR REPLACE TABLE n WITH (value_format='DELIMITED') AS SELECT k, COUNT(*) AS c "
+            "FROM s GROUP BY k;",
+            "N has the formats JSON and KAFKA of value and key, and not DELIMITED and KAFKA: DROP "
+            "N, then create it again",
         ),
         (
             "INSERT INTO o SELECT k, v FROM t;CREATE OR REPLACE STREAM o AS SELECT k, v FROM s;",
@@ -63,6 +79,71 @@ def test_replacement_that_is_not_possible_in_place_is_refused(text: str, message
     with pytest.raises(UnresolvedError) as raised:
         changed(text, before)
     assert str(raised.value) == message
+
+
+REPLACE = "CREATE OR REPLACE TABLE n AS SELECT k, COUNT(*) AS c, SUM(v) AS d FROM s GROUP BY k;"
+
+
+def names(catalog: Catalog) -> list[str]:
+    return [each.name for each in catalog.queries]
+
+
+def test_replaced_table_is_built_beside_the_query_that_has_it() -> None:
+    before = changed(SOURCES).catalog
+    found = changed(REPLACE, before)
+    assert (found.is_built, found.is_replaced, found.ended) == (True, False, ())
+    assert names(found.catalog) == ["CSAS_O_0", "CTAS_N_1", "CTAS_N_2"]
+    assert found.catalog.sources == before.sources
+    assert found.catalog.started == 3
+    built = found.catalog.queries[-1]
+    assert built.is_pending
+    assert built.replacement is not None
+    assert built.replacement.query == "CTAS_N_1"
+    assert [each.name for each in built.replacement.sink.value] == ["C", "D"]
+
+
+def test_second_replacement_ends_the_first_one() -> None:
+    before = changed(SOURCES + REPLACE).catalog
+    found = changed(REPLACE, before)
+    assert found.ended == ("CTAS_N_2",)
+    assert names(found.catalog) == ["CSAS_O_0", "CTAS_N_1", "CTAS_N_3"]
+    assert found.catalog.queries[-1].replacement == before.queries[-1].replacement
+
+
+@pytest.mark.parametrize("phase", ["SWAPPING", "REMOVING"])
+def test_table_that_is_swapped_now_is_not_replaced_again(phase: str) -> None:
+    with pytest.raises(UnresolvedError, match="N changes to its new query now: repeat the"):
+        changed(REPLACE, in_phase(phase))
+
+
+def in_phase(phase: str) -> Catalog:
+    found = changed(SOURCES + REPLACE).catalog
+    *others, built = found.queries
+    assert built.replacement is not None
+    swapping = replace(built, replacement=replace(built.replacement, phase=phase))
+    return replace(found, queries=(*others, swapping))
+
+
+def test_query_that_has_stopped_for_a_swap_starts_again_when_the_new_one_is_ended() -> None:
+    assert changed("TERMINATE CTAS_N_2;", in_phase("SWAPPING")).released == ("CTAS_N_1",)
+    assert changed("TERMINATE CTAS_N_2;", in_phase("BUILDING")).released == ()
+    assert changed("DROP TABLE n;", in_phase("SWAPPING")).released == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "ended"),
+    [
+        ("DROP TABLE n;", ("CTAS_N_1", "CTAS_N_2")),
+        ("TERMINATE CTAS_N_1;", ("CTAS_N_1", "CTAS_N_2")),
+        ("TERMINATE CTAS_N_2;", ("CTAS_N_2",)),
+        ("TERMINATE ALL;", ("CSAS_O_0", "CTAS_N_1", "CTAS_N_2")),
+    ],
+)
+def test_query_that_builds_a_table_ends_with_the_one_that_has_it(
+    text: str, ended: tuple[str, ...]
+) -> None:
+    found = changed(text, changed(SOURCES + REPLACE).catalog)
+    assert found.ended == ended
 
 
 def test_drop_ends_the_query_that_writes_the_source() -> None:

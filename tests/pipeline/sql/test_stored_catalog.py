@@ -10,7 +10,7 @@ from hypothesis import strategies as some
 pytest.importorskip("sqlglot")
 
 from barnabas.pipeline.sql.analysis.applied_statements import Definition
-from barnabas.pipeline.sql.catalog.catalog_changes import Catalog, PersistentQuery
+from barnabas.pipeline.sql.catalog.catalog_changes import Catalog, PersistentQuery, Replacement
 from barnabas.pipeline.sql.catalog.source_definitions import Defaults
 from barnabas.pipeline.sql.catalog.source_values import (
     Format,
@@ -70,8 +70,16 @@ SOURCES = some.builds(
     COUNTS,
     some.booleans(),
 )
+REPLACEMENTS = some.builds(
+    Replacement, NAMES, SOURCES, some.sampled_from(["BUILDING", "SWAPPING", "REMOVING"])
+)
 QUERIES = some.builds(
-    PersistentQuery, NAMES, NAMES, some.lists(NAMES, max_size=3).map(tuple), NAMES
+    PersistentQuery,
+    NAMES,
+    NAMES,
+    some.lists(NAMES, max_size=3).map(tuple),
+    NAMES,
+    some.none() | REPLACEMENTS,
 )
 
 
@@ -92,6 +100,15 @@ def test_source_is_read_as_it_was_written(source: Source) -> None:
 @given(QUERIES)
 def test_query_is_read_as_it_was_written(query: PersistentQuery) -> None:
     assert read_query(through_json(query_json(query))) == query
+
+
+def test_query_of_an_unknown_phase_is_refused() -> None:
+    sink = {"kind": "TABLE", "name": "T", "topic": "T", "key_format": {"name": "KAFKA"}}
+    sink["value_format"] = {"name": "JSON"}
+    replacement = {"query": "CTAS_T_0", "sink": sink, "phase": "LATER"}
+    found = {"name": "CTAS_T_1", "sink": "T", "reads": [], "text": "", "replacement": replacement}
+    with pytest.raises(UnreadableObjectError, match="the phase LATER is unknown"):
+        read_query(found)
 
 
 @given(some.lists(SOURCES, max_size=2), some.dictionaries(NAMES, TYPES, max_size=2))
@@ -117,6 +134,7 @@ TEMPLATES = (
     "CREATE STREAM {0} AS SELECT k, v FROM {1}",
     "CREATE OR REPLACE STREAM {0} AS SELECT k, v FROM {1} WHERE v > 1",
     "CREATE TABLE {0} AS SELECT k, COUNT(*) AS n FROM {1} GROUP BY k",
+    "CREATE OR REPLACE TABLE {0} AS SELECT k, COUNT(*) AS n, 1 AS m FROM {1} GROUP BY k",
     "INSERT INTO {0} SELECT k, v FROM {1}",
     "ALTER STREAM {0} ADD COLUMN more STRING",
     "DROP STREAM {0}",

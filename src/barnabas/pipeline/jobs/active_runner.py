@@ -130,6 +130,10 @@ class ActiveRunner:
                 await trio.to_thread.run_sync(self._engine.stop)
                 await self._store.release()
 
+    def runs(self, name: str) -> bool:
+        """True while a run of a job processes records."""
+        return name in self._runs
+
     def views(self) -> dict[str, LiveView]:
         """Return the views that run, by the names of their jobs."""
         jobs = {name: run.job for name, run in self._runs.items()}

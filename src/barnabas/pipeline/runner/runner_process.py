@@ -265,6 +265,8 @@ class Runner:
         try:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(active.run)
+                if self._sql is not None:
+                    nursery.start_soon(self._sql.host.swap_tables)
                 if self._java is not None:
                     nursery.start_soon(self._java.run_worker)
                 self._view.is_active = True

@@ -9,8 +9,10 @@ import trio
 from barnabas.client import KafkaClient
 from barnabas.pipeline.connect.connector_validation import ConfigInfos
 from barnabas.pipeline.connect.rest_errors import bad_request
+from barnabas.pipeline.delivery.plan.job_plan import JobProgress
 from barnabas.pipeline.delivery.plan.kafka_properties import for_librdkafka
 from barnabas.pipeline.jobs.active_runner import ActiveRunner
+from barnabas.pipeline.jobs.core.job_supervision import Phase, TargetState
 from barnabas.pipeline.jobs.runner_settings import RunnerSettings, SqlSettings
 from barnabas.pipeline.jobs.runner_store import RunnerStore
 from barnabas.pipeline.jobs.running_engine import JobEngine
@@ -62,6 +64,22 @@ class RunnerSql:
         """True until a job of this runner has ended."""
         active = self._active()
         return active is not None and name in active.fleet.jobs
+
+    def is_stopped(self, name: str) -> bool:
+        """True when no run of a job is left on this runner, and none is wanted."""
+        active = self._active()
+        job = None if active is None else active.fleet.jobs.get(name)
+        if job is None:
+            return True
+        is_idle = job.phase in (Phase.IDLE, Phase.FAILED)
+        return is_idle and job.target is not TargetState.STARTED
+
+    def progress(self, name: str) -> JobProgress | None:
+        """Return the progress of a job that runs here, None for another one."""
+        active = self._active()
+        if active is None or not active.runs(name):
+            return None
+        return active.progress.get(name)
 
     def spark(self) -> Any:
         """Return the Spark session; it starts when nothing has needed it.

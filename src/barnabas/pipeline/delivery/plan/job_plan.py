@@ -167,6 +167,8 @@ class JobProgress:
     phases_ms: Mapping[str, int] = attrs.field(factory=dict[str, int])
     """Milliseconds of each phase of the newest batch, by Spark's names."""
     lag: tuple[PartitionLag, ...] = ()
+    lag_inside: int = 0
+    """Offsets that are not read of topics between the parts of the job."""
     lag_s: float = 0.0
     """Age of the oldest record of the newest batch when its transaction was committed."""
     dead_letters: int = 0

@@ -109,7 +109,8 @@ def _source(source: Source) -> dict[str, Any]:
 
 
 def _query(query: av.RunningQuery) -> dict[str, Any]:
-    return {
+    found: dict[str, Any] = {"phase": "building"} if query.is_building else {}
+    return found | {
         "queryString": query.text,
         "sinks": [] if query.sink is None else [query.sink],
         "sinkKafkaTopics": [] if query.sink_topic is None else [query.sink_topic],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from barnabas.pipeline.sql.catalog.source_values import (
     RESERVED_COLUMNS,
@@ -24,6 +24,22 @@ if TYPE_CHECKING:
     )
 
 
+ReplacementPhase: TypeAlias = Literal["BUILDING", "SWAPPING", "REMOVING"]
+"""BUILDING: both queries run. SWAPPING: they stop, and the rows are exchanged. REMOVING: the new
+query has the table, and what is left of the earlier one is removed."""
+
+
+@dataclass(frozen=True)
+class Replacement:
+    """The table that a query of CREATE OR REPLACE takes over from another query."""
+
+    query: str
+    """The query that it replaces."""
+    sink: Source
+    """The table, as it is after the swap."""
+    phase: ReplacementPhase = "BUILDING"
+
+
 @dataclass(frozen=True)
 class PersistentQuery:
     """A query that runs until it is terminated: its name, what it reads and what it writes."""
@@ -33,6 +49,13 @@ class PersistentQuery:
     reads: tuple[str, ...]
     text: str
     """The statement that made it."""
+    replacement: Replacement | None = None
+    """None for a query that has its sink alone."""
+
+    @property
+    def is_pending(self) -> bool:
+        """True until the query has taken its table over."""
+        return self.replacement is not None and self.replacement.phase != "REMOVING"
 
 
 def query_number(name: str) -> int:
@@ -89,11 +112,19 @@ class Catalog:
         return replace(self, queries=(*others, query))
 
     def without_query(self, name: str) -> Catalog:
-        """Return the catalog without a query. Raises UnresolvedError."""
+        """Return the catalog without a query, and without the one that would replace it.
+
+        Raises UnresolvedError.
+        """
         if all(each.name != name for each in self.queries):
             names = [each.name for each in self.queries]
             raise UnresolvedError(f"There is no query {name}{nearest(name, names)}")
-        return replace(self, queries=tuple(each for each in self.queries if each.name != name))
+        queries = tuple(
+            each
+            for each in self.queries
+            if each.name != name and (each.replacement is None or each.replacement.query != name)
+        )
+        return replace(self, queries=queries)
 
     def without_source(self, statement: DropSource) -> Catalog:
         """Return the catalog without a source, and without the query that made it.
@@ -121,7 +152,7 @@ class Catalog:
             raise UnresolvedError(
                 f"{name} is read by {queries}: DROP {sinks} first, or TERMINATE these queries"
             )
-        writers = [each.name for each in self.queries if each.sink == name]
+        writers = [each.name for each in self.queries if each.sink == name and not each.is_pending]
         if len(writers) > 1 or any(each.startswith("INSERTQUERY") for each in writers):
             raise UnresolvedError(
                 f"{name} is written by {', '.join(writers)}: TERMINATE these queries first"

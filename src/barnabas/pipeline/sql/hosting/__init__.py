@@ -6,6 +6,8 @@
     hosted_query       the job, in the session that jobs share
     query_configs      the configuration and the name of a job
     catalog_topic      the topic of the stored catalog
+    exchanged_rows     the rows of a table that was rebuilt, in one transaction
+    table_swaps        CREATE OR REPLACE TABLE: a query takes over the table that it has built
     table_views        views of tables, for SELECT of a key
     hosted_sql         sessions, and what their statements change
 

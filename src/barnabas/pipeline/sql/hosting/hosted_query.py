@@ -66,6 +66,9 @@ def merged(plan: JobPlan, parts: dict[str, JobProgress]) -> JobProgress:
         for each in part.lag
         if each.topic in plan.topics
     }
+    inside = [
+        each.lag for part in parts.values() for each in part.lag if each.topic not in plan.topics
+    ]
     readers = [
         part for part in parts.values() if any(each.topic in plan.topics for each in part.lag)
     ] or [last]
@@ -74,6 +77,7 @@ def merged(plan: JobPlan, parts: dict[str, JobProgress]) -> JobProgress:
         records=sum(each.records for each in readers),
         records_per_second=sum(each.records_per_second for each in readers),
         lag=tuple(lag[place] for place in sorted(lag)),
+        lag_inside=sum(inside),
         dead_letters=sum(each.dead_letters for each in parts.values()),
         trimmed=sum(each.trimmed for each in parts.values()),
         late=sum(each.late for each in parts.values()),
@@ -108,7 +112,8 @@ def start(
         query = planned_statement(plan.properties)
         registry = plan.properties.get(REGISTRY, "")
         app = HostedApp(own, settings, registry, plan.properties.get(_DEAD_LETTERS) or None)
-        written(app, query, plan.name, start=plan.properties.get(START, "earliest"))
+        start = plan.properties.get(START, "earliest")
+        written(app, query, plan.name, start=start, topic=plan.target_topic)
         return QueryJob(plan, app.started(plan.generation))
     except JobStartError:
         raise

@@ -24,9 +24,19 @@ from barnabas.pipeline.jobs.core.job_supervision import TargetState
 from barnabas.pipeline.jobs.core.store_records import ConfigRecord, ConnectorRecord, TargetRecord
 from barnabas.pipeline.sql import statement_values as st
 from barnabas.pipeline.sql.hosting.hosted_query import own_session
-from barnabas.pipeline.sql.hosting.query_configs import job_name, query_config
+from barnabas.pipeline.sql.hosting.query_configs import (
+    building,
+    job_name,
+    query_config,
+    staging_topic,
+)
+from barnabas.pipeline.sql.hosting.table_swaps import TableSwaps
 from barnabas.pipeline.sql.hosting.table_views import TableViews
-from barnabas.pipeline.sql.shell.created_topics import create_declared, create_sink
+from barnabas.pipeline.sql.shell.created_topics import (
+    create_declared,
+    create_sink,
+    create_staging,
+)
 from barnabas.pipeline.sql.shell.session_statements import SessionStatements
 from barnabas.pipeline.sql.shell.session_values import SessionSettings
 from barnabas.pipeline.sql.sql_failures import UnresolvedError, nearest
@@ -34,10 +44,12 @@ from barnabas.pipeline.streams.app_hosting import HostedApp, HostedState
 from barnabas.pipeline.streams.app_queries import QuerySettings
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
 
+    from barnabas.pipeline.delivery.plan.job_plan import JobProgress
     from barnabas.pipeline.jobs.runner_settings import RunnerSettings
     from barnabas.pipeline.jobs.runner_store import RunnerStore
+    from barnabas.pipeline.sql.analysis.applied_statements import StartedQuery
     from barnabas.pipeline.sql.catalog.catalog_changes import Catalog, PersistentQuery
     from barnabas.pipeline.sql.hosting.catalog_topic import CatalogTopic
     from barnabas.pipeline.sql.shell.catalog_change import AppliedChange, CatalogChange
@@ -47,6 +59,9 @@ logger: Final = logging.getLogger(__name__)
 
 _END_S: Final = 60.0
 _POLL_S: Final = 0.1
+_LOOK_S: Final = 1.0
+_LOOK_AGAIN_S: Final = 10.0
+_STARTED: Final = TargetState.STARTED.value
 _TARGETS: Final = {"PAUSE": TargetState.PAUSED, "RESUME": TargetState.STARTED}
 
 
@@ -77,6 +92,14 @@ class RunnerPort(Protocol):
         """True until a job of this runner has ended."""
         ...
 
+    def is_stopped(self, name: str) -> bool:
+        """True when no run of a job is left, and none is wanted."""
+        ...
+
+    def progress(self, name: str) -> JobProgress | None:
+        """Return the progress of a job that runs here, None for another one."""
+        ...
+
     def spark(self) -> Any:
         """Return the Spark session; it starts when nothing has needed it. Blocks."""
         ...
@@ -101,6 +124,7 @@ class HostedSql:
         self._topic = topic
         self.views = TableViews(given, Path(runner.settings.view_directory) / "sql")
         self._lock = threading.Lock()
+        self._swaps = TableSwaps(_SwapPort(self, runner, topic))
         self.token: trio.lowlevel.TrioToken | None = None
         """The runner's loop, once it reads the catalog."""
 
@@ -112,6 +136,22 @@ class HostedSql:
     async def follow(self) -> None:
         """Replay the catalog for as long as the task runs."""
         await self._topic.follow()
+
+    async def swap_tables(self) -> None:
+        """Swap tables that were rebuilt, for as long as the runner is the active one."""
+        while True:
+            await trio.sleep(_LOOK_S)
+            if any(each.replacement for each in self._topic.catalog.queries):
+                try:
+                    await trio.to_thread.run_sync(self._look, abandon_on_cancel=True)
+                except Exception as error:
+                    logger.warning("cannot replace a table now error=%s", error)
+                    await trio.sleep(_LOOK_AGAIN_S)
+
+    def _look(self) -> None:
+        with self._lock:
+            self._prepare()
+            self._swaps.look()
 
     def session(self) -> HostedSession:
         """Return a session with its own variables and properties."""
@@ -165,8 +205,8 @@ class HostedSql:
             result = change.applied_to(before)
             configurations = self._configurations(change, result, properties)
             self._create_topics(change, result)
-            self._on_loop(lambda: self._topic.write(stored, result.catalog, configurations))
-            self._end(result)
+            self.on_loop(lambda: self._topic.write(stored, result.catalog, configurations))
+            self._end(result, before)
             for name in before.sources.keys() - result.catalog.sources.keys():
                 self.views.forget(before.source(name).topic)
             statement = change.statement
@@ -182,7 +222,7 @@ class HostedSql:
             target = _TARGETS[statement.action].value
             records = [TargetRecord(self.job_of(each), target) for each in names]
             if records:
-                self._on_loop(lambda: self._runner.store.write_configs(records))
+                self.on_loop(lambda: self._runner.store.write_configs(records))
         verb = "paused" if statement.action == "PAUSE" else "resumed"
         return f"{verb} {', '.join(names) or 'nothing: there are no queries'}"
 
@@ -209,7 +249,7 @@ class HostedSql:
             await self._runner.store.catch_up()
             await self._topic.catch_up()
 
-        self._on_loop(caught_up)
+        self.on_loop(caught_up)
         problem = self._topic.problem
         if problem is not None:
             raise UnresolvedError(
@@ -221,6 +261,9 @@ class HostedSql:
         statement = change.statement
         if result.started is not None:
             create_sink(self._cluster(), result.started.query)
+            if result.is_built:
+                name = staging_topic(self.job_of(result.started.name))
+                create_staging(self._cluster(), result.started.query.sink, name)
         elif isinstance(statement, st.CreateSource):
             create_declared(self._cluster(), result.catalog.source(statement.name))
 
@@ -231,31 +274,47 @@ class HostedSql:
         for each in result.ended:
             name = self.job_of(each)
             records += [ConnectorRecord(name, None), TargetRecord(name, None)]
+        records += [TargetRecord(self.job_of(each), _STARTED) for each in result.released]
         if result.started is not None:
-            name = self.job_of(result.started.name)
-            registry = self.settings.registry
-            config = query_config(
-                name, result.started, result.catalog, change.start, registry, properties
-            )
+            config = self._configuration(change, result, result.started, properties)
             self._check(config)
-            records.append(ConnectorRecord(name, config))
+            records.append(ConnectorRecord(self.job_of(result.started.name), config))
         return records
+
+    def _configuration(
+        self,
+        change: CatalogChange,
+        result: AppliedChange,
+        started: StartedQuery,
+        properties: Mapping[str, str],
+    ) -> dict[str, str | None]:
+        """Return the configuration of a job. A table that is rebuilt has all records."""
+        name, registry = self.job_of(started.name), self.settings.registry
+        if not result.is_built:
+            return query_config(name, started, result.catalog, change.start, registry, properties)
+        sink = started.query.sink
+        catalog = replace(result.catalog, sources={**result.catalog.sources, sink.name: sink})
+        return building(
+            query_config(name, started, catalog, "earliest", registry, properties), name
+        )
 
     def _check(self, config: Mapping[str, str | None]) -> None:
         try:
-            self._on_loop(lambda: self._runner.check(config))
+            self.on_loop(lambda: self._runner.check(config))
         except ConnectRestError as error:
             raise UnresolvedError(str(error)) from None
 
-    def _end(self, result: AppliedChange) -> None:
+    def _end(self, result: AppliedChange, before: Catalog) -> None:
         """Wait for the jobs that end, and remove their state; what is left harms no other query."""
-        names = [self.job_of(each) for each in result.ended]
+        ended = [each for each in before.queries if each.name in result.ended]
         until = time.monotonic() + _END_S
-        for name in names:
+        for query in ended:
+            name = self.job_of(query.name)
             while self._runner.has_job(name) and time.monotonic() < until:
                 time.sleep(_POLL_S)
             try:
                 self._runner.forget_state(name)
+                self._swaps.forget(query)
             except Exception as error:
                 logger.warning("the state of a query was not removed job=%s error=%s", name, error)
 
@@ -267,12 +326,47 @@ class HostedSql:
         given = dict(self._runner.settings.client_properties)
         return ClusterState(kafka_properties.for_librdkafka(given))
 
-    def _on_loop(self, call: Callable[[], Awaitable[T]]) -> T:
+    def on_loop(self, call: Callable[[], Awaitable[T]]) -> T:
         """Run a call on the runner's loop. Raises UnresolvedError when the runner lost its role."""
         try:
             return trio.from_thread.run(call, trio_token=self.token)
         except ConfigsWriteError as error:
             raise UnresolvedError(f"The change was not written: {error}") from None
+
+
+class _SwapPort:
+    """The parts of the runner and its SQL that swaps of tables use."""
+
+    def __init__(self, host: HostedSql, runner: RunnerPort, topic: CatalogTopic) -> None:
+        self.client = runner.settings.client_properties
+        self.job_of = host.job_of
+        self.progress = runner.progress
+        self.forget_state = runner.forget_state
+        self._host = host
+        self._runner = runner
+        self._topic = topic
+
+    @property
+    def catalog(self) -> Catalog:
+        """Return the stored catalog."""
+        return self._topic.catalog
+
+    def config_of(self, job: str) -> Mapping[str, str | None] | None:
+        """Return the stored configuration of a job, None without one."""
+        found = self._runner.store.state.connectors.get(job)
+        return None if found is None else found.config
+
+    def write(self, after: Catalog, configurations: Sequence[ConfigRecord]) -> None:
+        """Write a change in one transaction. Raises UnresolvedError."""
+        before = self._topic.catalog
+        self._host.on_loop(lambda: self._topic.write(before, after, configurations))
+
+    def is_stopped(self, job: str) -> bool:
+        """True when no run of a job is left. Raises NotActiveRunnerError."""
+        url = self._runner.active_url()
+        if url is not None:
+            raise NotActiveRunnerError(url)
+        return self._runner.is_stopped(job)
 
 
 class HostedSession(SessionStatements):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from barnabas.pipeline.jobs.job_config import QUERY_CLASS, TARGET_TOPIC
 from barnabas.pipeline.sql.hosting.query_properties import (
     DEFINITIONS,
+    PHASE,
     REGISTRY,
     START,
     STATEMENT,
@@ -36,6 +37,16 @@ def job_name(group_id: str, query: str) -> str:
     """
     prefix = "" if group_id == DEFAULT_GROUP else f"{group_id}-"
     return _NOT_IN_NAMES.sub("_", prefix + query)
+
+
+def staging_topic(job: str) -> str:
+    """Return the topic that a query writes while it rebuilds a table."""
+    return f"{job}-staging"
+
+
+def building(config: Mapping[str, str | None], job: str) -> dict[str, str | None]:
+    """Return the configuration of a query that writes its staging topic."""
+    return {**config, TARGET_TOPIC: staging_topic(job), PHASE: "building"}
 
 
 def query_config(

@@ -5,17 +5,31 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import attrs
+
 from barnabas.pipeline.sql.planning.query_planning import planned
 from barnabas.pipeline.sql.planning.source_reading import time_of
 from barnabas.pipeline.sql.planning.sql_serdes import key_serde, value_serde
 from barnabas.pipeline.streams.record_stream import Stream
 from barnabas.pipeline.streams.record_table import Table
-from barnabas.pipeline.streams.serdes import Column, functions
+from barnabas.pipeline.streams.serdes import Column, Serde, SerdeContext, functions
 
 if TYPE_CHECKING:
     from barnabas.pipeline.sql.analysis.plan_values import WrittenQuery
     from barnabas.pipeline.streams.stream_app import App
     from barnabas.pipeline.streams.stream_queries import StreamQuery
+
+
+@attrs.frozen
+class OfTopic(Serde):
+    """A serde with the schemas of a topic, also for records that are written to another one."""
+
+    inner: Serde
+    topic: str
+
+    def prepared(self, context: SerdeContext) -> Serde:
+        """Return the inner serde for the topic."""
+        return self.inner.prepared(attrs.evolve(context, topic=self.topic))
 
 
 def _with_time(records: Stream | Table, time: Column) -> Stream:
@@ -26,9 +40,17 @@ def _with_time(records: Stream | Table, time: Column) -> Stream:
 
 
 def written(
-    app: App, query: WrittenQuery, name: str | None = None, *, start: str = "earliest"
+    app: App,
+    query: WrittenQuery,
+    name: str | None = None,
+    *,
+    start: str = "earliest",
+    topic: str | None = None,
 ) -> StreamQuery:
-    """Describe the query of a plan in an app. Raises UnresolvedError for what is missing."""
+    """Describe the query of a plan in an app. Raises UnresolvedError for what is missing.
+
+    With `topic` the records go there, as they would be in the sink's topic.
+    """
     sink = query.sink
     records = planned(app, query.plan, start)
     time = time_of(replace(sink, key=(), value=sink.value) if query.is_insert else sink)
@@ -37,8 +59,8 @@ def written(
     is_windowed_here = query.plan.aggregation is not None
     return app.write(
         records,
-        sink.topic,
-        key=key_serde(sink, with_window=not is_windowed_here, writes=True),
-        value=value_serde(sink, writes=True),
+        topic or sink.topic,
+        key=OfTopic(key_serde(sink, with_window=not is_windowed_here, writes=True), sink.topic),
+        value=OfTopic(value_serde(sink, writes=True), sink.topic),
         name=name,
     )

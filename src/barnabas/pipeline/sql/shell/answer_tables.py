@@ -93,7 +93,15 @@ def _sources(answer: av.SourceList) -> Listing:
 
 
 def _queries(queries: Sequence[av.RunningQuery]) -> Listing:
-    rows = [(each.id, each.sink, ", ".join(each.reads), each.state) for each in queries]
+    rows = [
+        (
+            each.id,
+            each.sink,
+            ", ".join(each.reads),
+            f"{each.state}, building" if each.is_building else each.state,
+        )
+        for each in queries
+    ]
     return Listing(("query", "writes", "reads", "state"), rows)
 
 

@@ -45,6 +45,8 @@ class RunningQuery:
     reads: tuple[str, ...] = ()
     state: Literal["RUNNING", "PAUSED", "ERROR"] = "RUNNING"
     kind: Literal["PERSISTENT", "PUSH"] = "PERSISTENT"
+    is_building: bool = False
+    """True for one that rebuilds a table, beside the query that has it."""
 
 
 @dataclass(frozen=True)

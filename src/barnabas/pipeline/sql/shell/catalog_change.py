@@ -12,12 +12,14 @@ from barnabas.pipeline.sql.analysis.applied_statements import (
     StartedQuery,
     applied,
 )
+from barnabas.pipeline.sql.catalog.catalog_changes import Replacement
 from barnabas.pipeline.sql.sql_failures import UnresolvedError
 
 if TYPE_CHECKING:
     from barnabas.pipeline.sql.analysis.plan_values import QueryPlan
     from barnabas.pipeline.sql.catalog.catalog_changes import Catalog, PersistentQuery
     from barnabas.pipeline.sql.catalog.source_definitions import Defaults
+    from barnabas.pipeline.sql.catalog.source_values import Source, SourceWindow
 
 _INSERTS: Final = "INSERTQUERY"
 
@@ -37,20 +39,26 @@ class CatalogChange:
     def applied_to(self, catalog: Catalog) -> AppliedChange:
         """Return what the statement makes of a catalog. Raises SqlError, UnresolvedError."""
         result = applied(self.statement, catalog, self.defaults, self.text, self.query)
-        replaced = self._replaced(catalog) if result.started is not None else None
-        if replaced is not None and result.started is not None:
-            _check_in_place(replaced, result.started.query.plan)
-            result = _in_place(result, result.started, catalog, replaced)
-        left = {each.name for each in result.catalog.queries}
-        ended = tuple(each.name for each in catalog.queries if each.name not in left)
-        return AppliedChange(result.catalog, result.started, ended, replaced is not None)
+        started = result.started
+        replaced = None if started is None else self._replaced(catalog)
+        if replaced is None or started is None:
+            return _changed(catalog, result)
+        if started.query.sink.is_table:
+            return _changed(catalog, _beside(result, started, catalog, replaced), is_built=True)
+        _check_in_place(replaced, started.query.plan)
+        return _changed(catalog, _in_place(result, started, catalog, replaced), is_replaced=True)
 
     def _replaced(self, catalog: Catalog) -> PersistentQuery | None:
-        """Return the query of which CREATE OR REPLACE changes the text."""
+        """Return the query of which CREATE OR REPLACE changes the text. Raises UnresolvedError."""
         statement = self.statement
         if not isinstance(statement, st.CreateSource) or not statement.or_replace:
             return None
         found = [each for each in catalog.queries if each.sink == statement.name]
+        if any(each.replacement and each.replacement.phase != "BUILDING" for each in found):
+            raise UnresolvedError(
+                f"{statement.name} changes to its new query now: repeat the statement in a minute"
+            )
+        found = [each for each in found if not each.is_pending]
         inserts = [each.name for each in found if each.name.startswith(_INSERTS)]
         if inserts:
             raise UnresolvedError(
@@ -69,6 +77,23 @@ class AppliedChange:
     ended: tuple[str, ...]
     is_replaced: bool = False
     """True when the query that starts continues one of the same name."""
+    is_built: bool = False
+    """True when the query that starts rebuilds its table, beside the query that has it."""
+    released: tuple[str, ...] = ()
+    """The queries that had stopped for a swap which is not made any longer."""
+
+
+def _changed(
+    catalog: Catalog, result: Applied, *, is_replaced: bool = False, is_built: bool = False
+) -> AppliedChange:
+    left = {each.name for each in result.catalog.queries}
+    ended = [each for each in catalog.queries if each.name not in left]
+    swaps = [each.replacement for each in ended if each.replacement is not None]
+    released = [each.query for each in swaps if each.phase == "SWAPPING" and each.query in left]
+    names = tuple(each.name for each in ended)
+    return AppliedChange(
+        result.catalog, result.started, names, is_replaced, is_built, tuple(released)
+    )
 
 
 def has_state(plan: QueryPlan) -> bool:
@@ -89,6 +114,45 @@ def _check_in_place(replaced: PersistentQuery, plan: QueryPlan) -> None:
             f"{replaced.name} has state, which the new text may not fit: DROP {replaced.sink}, "
             "then create it again"
         )
+
+
+def _beside(
+    result: Applied, started: StartedQuery, catalog: Catalog, replaced: PersistentQuery
+) -> Applied:
+    """Return the change in which a query begins to rebuild a table.
+
+    The table stays as it is until the swap. A query that has begun to build it before is ended.
+    Raises UnresolvedError for windows and formats that readers of the table would misread.
+    """
+    known, sink = catalog.source(replaced.sink), started.query.sink
+    if _formats(known) != _formats(sink):
+        raise UnresolvedError(
+            f"{known.name} has the formats {_formats(known)} of value and key, and not "
+            f"{_formats(sink)}: DROP {known.name}, then create it again"
+        )
+    if known.window != sink.window:
+        raise UnresolvedError(
+            f"The keys of {known.name} have {_shown(known.window)}, and those of the new text have "
+            f"{_shown(sink.window)}: DROP {known.name}, then create it again"
+        )
+    query = next(each for each in result.catalog.queries if each.name == started.name)
+    others = tuple(
+        each for each in catalog.queries if each.sink != replaced.sink or not each.is_pending
+    )
+    built = replace(query, replacement=Replacement(replaced.name, sink))
+    changed = replace(result.catalog, sources=catalog.sources, queries=(*others, built))
+    return Applied(changed, started)
+
+
+def _formats(source: Source) -> str:
+    return f"{source.value_format.name} and {source.key_format.name}"
+
+
+def _shown(window: SourceWindow | None) -> str:
+    if window is None:
+        return "no window"
+    size = "" if window.size_ms is None else f" of {window.size_ms} ms"
+    return f"a {window.kind} window{size}"
 
 
 def _in_place(

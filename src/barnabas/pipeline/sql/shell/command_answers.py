@@ -8,14 +8,19 @@ from barnabas.pipeline.sql import statement_values as st
 from barnabas.pipeline.sql.shell.answer_values import CommandDone
 
 if TYPE_CHECKING:
-    from barnabas.pipeline.sql.analysis.applied_statements import Definition, StartedQuery
+    from barnabas.pipeline.sql.analysis.applied_statements import Definition
+    from barnabas.pipeline.sql.shell.catalog_change import AppliedChange
 
 
-def done(statement: Definition, started: StartedQuery | None) -> CommandDone:
+def done(statement: Definition, change: AppliedChange) -> CommandDone:
     """Return the answer to a statement, and to the query that it has started."""
+    started = change.started
     if started is not None:
         sink = started.query.sink
-        text = f"started query {started.name}, which writes the topic {sink.topic}"
+        if change.is_built:
+            text = f"started query {started.name}, which rebuilds {sink.name} to replace it"
+        else:
+            text = f"started query {started.name}, which writes the topic {sink.topic}"
         return CommandDone(text, _id(sink.kind, sink.name, "create"), started.name)
     if isinstance(statement, st.CreateSource):
         text = f"created {statement.kind.lower()} {statement.name}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from confluent_kafka import KafkaException
@@ -37,6 +38,23 @@ def create_sink(cluster: ClusterState, query: WrittenQuery) -> None:
     is_compacted = sink.is_table and sink.window is None
     config = _COMPACTED if is_compacted else {}
     _create(cluster, sink, partitions, config)
+
+
+def create_staging(cluster: ClusterState, source: Source, name: str) -> None:
+    """Create a topic for the rows of a table that is rebuilt, partitioned as the table's topic.
+
+    Raises UnresolvedError, KafkaException.
+    """
+    topics = cluster.topics([source.topic, name])
+    found = topics[source.topic]
+    if topics[name] is not None:
+        raise UnresolvedError(
+            f"The topic {name}, in which the table would be built, is there already: delete it"
+        )
+    if found is None:
+        raise UnresolvedError(f"The topic {source.topic} is not there: create it first")
+    staging = replace(source, topic=name)
+    _create(cluster, staging, found.partitions, _COMPACTED)
 
 
 def create_declared(cluster: ClusterState, source: Source) -> None:

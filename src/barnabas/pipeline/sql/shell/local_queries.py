@@ -93,6 +93,12 @@ class LocalQueries:
     def _change(self, change: CatalogChange) -> AppliedChange:
         statement = change.statement
         result = change.applied_to(self.catalog)
+        if result.is_built and result.started is not None:
+            table = result.started.query.sink.name
+            raise UnresolvedError(
+                f"{table} has state, which the new text may not fit: DROP {table}, then create it "
+                "again; a runner of barnabas pipelines --sql replaces it"
+            )
         if isinstance(statement, st.CreateSource) and result.started is None:
             create_declared(self._cluster(), result.catalog.source(statement.name))
         if result.started is not None:

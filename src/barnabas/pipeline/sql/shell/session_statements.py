@@ -138,7 +138,7 @@ class SessionStatements:
         if _is_control(statement):
             return controlled(statement, self._backend.control(statement))
         change = self._change(statement, source)
-        return done(statement, self._backend.change(change).started)
+        return done(statement, self._backend.change(change))
 
     def _change(self, statement: Definition, source: StatementText) -> CatalogChange:
         query = self.properties.get(_QUERY_NAME)

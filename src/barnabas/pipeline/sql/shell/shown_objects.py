@@ -78,7 +78,15 @@ def running(query: PersistentQuery, catalog: Catalog, state_of: StateOf) -> av.R
     sink = catalog.sources.get(query.sink)
     topic = None if sink is None else sink.topic
     state: _State = _STATES.get(state_of(query.name), _RUNNING)
-    return av.RunningQuery(query.name, query.text, query.sink, topic, query.reads, state)
+    return av.RunningQuery(
+        query.name,
+        query.text,
+        query.sink,
+        topic,
+        query.reads,
+        state,
+        is_building=query.is_pending,
+    )
 
 
 def _properties(session: SessionState, settings: SessionSettings) -> tuple[av.SqlProperty, ...]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
-from barnabas.pipeline.sql.catalog.catalog_changes import PersistentQuery
+from barnabas.pipeline.sql.catalog.catalog_changes import PersistentQuery, Replacement
 from barnabas.pipeline.sql.catalog.source_values import (
     Format,
     HeaderColumn,
@@ -30,6 +30,7 @@ T = TypeVar("T")
 
 VERSION: Final = 1
 _KINDS: Final = ("STREAM", "TABLE")
+_PHASES: Final = ("BUILDING", "SWAPPING", "REMOVING")
 _WINDOWS: Final = ("TUMBLING", "HOPPING", "SESSION")
 
 
@@ -128,12 +129,19 @@ def read_source(found: Any) -> Source:
 
 def query_json(query: PersistentQuery) -> Json:
     """Return a query."""
-    return {
+    found: Json = {
         "name": query.name,
         "sink": query.sink,
         "reads": list(query.reads),
         "text": query.text,
     }
+    if query.replacement is not None:
+        found["replacement"] = {
+            "query": query.replacement.query,
+            "sink": source_json(query.replacement.sink),
+            "phase": query.replacement.phase,
+        }
+    return found
 
 
 def read_query(found: Any) -> PersistentQuery:
@@ -144,7 +152,16 @@ def read_query(found: Any) -> PersistentQuery:
         _text(given, "sink"),
         tuple(map(str, _list(given, "reads"))),
         _text(given, "text"),
+        _read_replacement(given["replacement"]) if "replacement" in given else None,
     )
+
+
+def _read_replacement(found: Any) -> Replacement:
+    given = _object(found)
+    phase = _text(given, "phase")
+    if phase not in _PHASES:
+        raise UnreadableObjectError(f"the phase {phase} is unknown")
+    return Replacement(_text(given, "query"), read_source(given.get("sink")), cast("Any", phase))
 
 
 def definitions_json(definitions: Definitions) -> Json:

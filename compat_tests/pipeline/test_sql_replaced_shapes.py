@@ -1,0 +1,103 @@
+"""CREATE OR REPLACE TABLE of windows, of a table's rows, and of rows in Avro."""
+
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import httpx
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient
+
+from compat_tests import spark as setup
+from compat_tests.pipeline.killed_job import create_topics, read_committed
+from compat_tests.pipeline.sql_runners import LineRunner
+from compat_tests.pipeline.test_sql_replacement import wait_for
+from tests.registry.live_registry import live_registry
+
+pytest.importorskip("fastavro")
+pytestmark = [pytest.mark.timeout(900), pytest.mark.barnabas_only, setup.needed]
+
+HOUR_MS = 3_600_000
+RECORDS, URLS = 400, 8
+
+
+def tables(verb: str, topics: list[str], columns: str, least: int) -> str:
+    """Return the statements of three tables, of which the last one reads the second."""
+    hours, rows, large = topics
+    return f"""
+    {verb} TABLE hours WITH (kafka_topic='{hours}', value_format='JSON') AS
+        SELECT url, {columns} FROM c WINDOW TUMBLING (SIZE 1 HOUR, GRACE PERIOD 1 DAY) GROUP BY url;
+    {verb} TABLE rows WITH (kafka_topic='{rows}', value_format='AVRO') AS
+        SELECT url, {columns} FROM c GROUP BY url;
+    {verb} TABLE large WITH (kafka_topic='{large}', value_format='JSON') AS
+        SELECT url, n FROM rows WHERE n > {least};
+    """
+
+
+def newest(bootstrap: str, topic: str) -> dict[bytes, bytes]:
+    """Return the newest row of each key."""
+    found = {each.key(): each.value() for each in read_committed(bootstrap, topic)}
+    return {key: value for key, value in found.items() if value is not None}
+
+
+def send(bootstrap: str, topic: str) -> None:
+    """Send records of two hours; all of a URL are in the same hour."""
+    producer = Producer({"bootstrap.servers": bootstrap})
+    at_ms = int(time.time() * 1000) // HOUR_MS * HOUR_MS
+    for number in range(RECORDS):
+        value = json.dumps({"URL": f"/{number % URLS}", "MS": number})
+        producer.produce(topic, value, timestamp=at_ms - number % 2 * HOUR_MS)
+    assert producer.flush(60) == 0
+
+
+def test_tables_of_other_shapes_are_replaced(
+    bootstrap: str, tmp_path: Path, unique: Callable[[str], str]
+) -> None:
+    source, topics = unique("clicks"), [unique(each) for each in ("hours", "rows", "large")]
+    hours, rows, large = topics
+    create_topics(bootstrap, [source], 2)
+    send(bootstrap, source)
+    with live_registry(bootstrap, unique("schemas")) as registry:
+        properties = {"ksql.schema.registry.url": registry}
+        runner = LineRunner(bootstrap, tmp_path, unique("shapes"), properties)
+        try:
+            runner.start()
+            answers = runner.execute(
+                f"CREATE STREAM c (url STRING, ms INT) WITH (kafka_topic='{source}', "
+                f"value_format='JSON');{tables('CREATE', topics, 'COUNT(*) AS n', 1000)}"
+            )
+            assert len(answers) == 4, answers
+            for topic in (hours, rows):
+                wait_for(lambda t=topic: len(newest(bootstrap, t)) == URLS, runner, topic)
+            columns = "COUNT(*) AS n, MAX(ms) AS top"
+            answers = runner.execute(tables("CREATE OR REPLACE", topics, columns, 40))
+            assert all("to replace it" in each for each in answers), answers
+            wait_for(lambda: is_swapped(bootstrap, runner), runner, "no swap")
+            wait_for(lambda: len(newest(bootstrap, large)) == URLS, runner, "no rows")
+            check(bootstrap, runner, topics)
+            names = httpx.get(f"{registry}/subjects").json()
+            assert names == [f"{rows}-value"]
+        finally:
+            runner.end()
+
+
+def is_swapped(bootstrap: str, runner: LineRunner) -> bool:
+    """True when each table has its new query alone."""
+    shown = runner.execute("SHOW QUERIES;")
+    names = AdminClient({"bootstrap.servers": bootstrap}).list_topics(timeout=30).topics
+    is_staged = any(each.startswith(runner.group) and "-staging" in each for each in names)
+    return not is_staged and "building" not in str(shown)
+
+
+def check(bootstrap: str, runner: LineRunner, topics: list[str]) -> None:
+    hours, _, large = topics
+    found = [json.loads(each) for each in newest(bootstrap, hours).values()]
+    assert sorted(each["TOP"] for each in found) == list(range(RECORDS - URLS, RECORDS))
+    assert {each["N"] for each in found} == {RECORDS // URLS}
+    found = [json.loads(each) for each in newest(bootstrap, large).values()]
+    assert found == [{"N": RECORDS // URLS}] * URLS
+    assert runner.execute("SELECT url, n, top FROM rows WHERE url = '/7';") == [
+        ["/7", RECORDS // URLS, RECORDS - 1]
+    ]
