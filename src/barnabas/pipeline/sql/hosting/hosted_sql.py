@@ -73,6 +73,10 @@ class RunnerPort(Protocol):
         """Return None on the active runner, and its URL on others."""
         ...
 
+    def active_sql_url(self) -> str | None:
+        """Return None on the active runner, and on others where it serves SQL, if it does."""
+        ...
+
     def has_job(self, name: str) -> bool:
         """True until a job of this runner has ended."""
         ...
@@ -100,6 +104,7 @@ class HostedSql:
         self._runner = runner
         self._topic = topic
         self.views = TableViews(given, Path(runner.settings.view_directory) / "sql")
+        self.active_sql_url = runner.active_sql_url
         self._lock = threading.Lock()
         self.token: trio.lowlevel.TrioToken | None = None
         """The runner's loop, once it reads the catalog."""
