@@ -16,7 +16,6 @@ from barnabas.http import (
     HttpOptions,
     HttpSettings,
     HttpStartError,
-    HttpTls,
     ListenAddress,
     bind_listener,
     serve_app,
