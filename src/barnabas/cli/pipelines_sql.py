@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @attrs.frozen
 class SqlListener:
-    """What serves SQL, if the settings ask for it, and where other runners reach it."""
+    """The server of SQL, if the settings ask for it, and its URL for other runners."""
 
     serve: ServeSql | None = None
     url: str = ""

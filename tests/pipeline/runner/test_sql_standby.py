@@ -85,7 +85,7 @@ def test_statements_of_the_one_that_stands_by_run_on_the_active_one(node: Node) 
             assert (inserted.status_code, inserted.json()["error_code"]) == (400, 40001)
 
 
-def test_request_that_no_active_runner_takes_is_to_be_sent_again(node: Node) -> None:
+def test_request_that_no_active_runner_takes_is_refused_for_now(node: Node) -> None:
     with runner(node, "gone", url="http://127.0.0.1:9") as active:
         eventually(lambda: runs(active))
         with runner(node, "gone") as standby:

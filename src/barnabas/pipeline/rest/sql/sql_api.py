@@ -71,9 +71,9 @@ class SqlCall:
 class _Runs(enum.Enum):
     """The runner of a group that answers the requests of a route."""
 
-    HERE = "the one that is asked"
+    HERE = "the one with the connection"
     ON_ACTIVE = "the active one"
-    HERE_IF_POSSIBLE = "the active one, unless the one that is asked needs no Spark"
+    HERE_IF_POSSIBLE = "the active one, unless this one needs no Spark"
 
 
 @attrs.frozen

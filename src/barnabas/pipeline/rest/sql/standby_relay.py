@@ -1,7 +1,7 @@
 """Requests that a runner on standby passes on to the active one, as Connect's REST API does.
 
 Rows pass in both directions while the request lasts: those of an insert stream and its
-acknowledgements at the same time, which httpx does not do, so this speaks HTTP/1.1 by h11. The end
+acknowledgements at the same time, which httpx cannot, so this speaks HTTP/1.1 by h11. The end
 of one connection is that of the other. Hops are counted as in `rest.request_forwarding`.
 """
 
