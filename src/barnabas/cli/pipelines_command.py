@@ -64,12 +64,12 @@ def pipelines(given: Given, options: HttpOptions, log_level: str, log_format: st
     async def serve(stop: Stop) -> None:
         with (
             tempfile.TemporaryDirectory(prefix="barnabas-pipelines-") as directory,
-            sql_listener(settings, given.sql_listen, http) as serve_sql,
+            sql_listener(settings, given, http) as sql,
         ):
             session = session_settings(settings, Path(directory))
             engine = Engine(session, settings.view_directory)
             runner_listen = RunnerListen(
-                address, http, given.advertised_url, TopicAuthorizer, serve_sql
+                address, http, given.advertised_url, TopicAuthorizer, sql.serve, sql.url
             )
             await run_runner(settings, runner_listen, engine, on_ready, stop)
 

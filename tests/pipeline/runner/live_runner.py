@@ -82,11 +82,13 @@ def live_runner(
     http: HttpOptions | None = None,
     more: Mapping[str, str] | None = None,
     serve_sql: Callable[[Any, Any], Awaitable[None]] | None = None,
+    sql_url: str = "",
     **properties: str,
 ) -> Iterator[LiveRunner]:
     """Run a runner; it ends with the block. `_` in names of properties replaces the dot.
 
-    `more` are properties under their own names, `serve_sql` gets SQL where they enable it.
+    `more` are properties under their own names, `serve_sql` gets SQL where they enable it,
+    and `sql_url` is where other runners reach it.
     """
     started = threading.Event()
     found: list[str] = []
@@ -113,6 +115,7 @@ def live_runner(
                     http or HttpOptions(),
                     authorizer=TopicAuthorizer,
                     serve_sql=serve_sql,
+                    sql_url=sql_url,
                 )
                 await run_runner(settings, listen, used, on_ready)
         except BaseException as error:

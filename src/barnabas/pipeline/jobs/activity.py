@@ -48,10 +48,12 @@ class ForeignGroupError(Exception):
 class Activity:
     """This runner's role in its group."""
 
-    def __init__(self, client: KafkaClient, group_id: str, topic: str, url: str) -> None:
+    def __init__(
+        self, client: KafkaClient, group_id: str, topic: str, url: str, sql_url: str = ""
+    ) -> None:
         self.role = Role(False, "")
         self._client = client
-        self._protocol = ActivityProtocol(topic, url)
+        self._protocol = ActivityProtocol(topic, url, sql_url)
         self._changed = trio.Event()
         self._session: GroupSession | None = None
         self._settings = GroupSettings(

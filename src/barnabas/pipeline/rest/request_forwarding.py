@@ -20,8 +20,8 @@ from barnabas.pipeline.connect.rest_errors import ConnectRestError, NotActiveErr
 _TIMEOUT_S: Final = 90.0
 _PARAMETER: Final = "forward"
 _NEXT: Final[Mapping[str | None, str]] = {None: "true", "true": "false"}
-_SENT: Final = ("authorization", "content-type", "accept")
-_RETURNED: Final = ("content-type", "location", "retry-after")
+SENT_HEADERS: Final = ("authorization", "content-type", "accept")
+RETURNED_HEADERS: Final = ("content-type", "location", "retry-after")
 
 
 @attrs.frozen
@@ -37,7 +37,7 @@ class RequestForwarding:
     """Passes requests on to the active runner."""
 
     def __init__(self, tls: HttpTls | None = None) -> None:
-        self._context = None if tls is None else _context(tls)
+        self._context = None if tls is None else peer_context(tls)
 
     async def send(
         self,
@@ -55,13 +55,11 @@ class RequestForwarding:
         Raises ConnectRestError: 409 without an active runner or after two hops, 500 when it does
         not answer.
         """
-        parameters = parse_qsl(query, keep_blank_values=True)
-        hop = _NEXT.get(next((value for name, value in parameters if name == _PARAMETER), None))
-        if hop is None or not error.active_url:
+        next_query = query_of_next_hop(query)
+        if next_query is None or not error.active_url:
             raise error
-        kept = [(name, value) for name, value in parameters if name != _PARAMETER]
-        url = f"{error.active_url}{path}?{urlencode([*kept, (_PARAMETER, hop)])}"
-        sent = {name: headers[name] for name in _SENT if name in headers}
+        url = f"{error.active_url}{path}?{next_query}"
+        sent = {name: headers[name] for name in SENT_HEADERS if name in headers}
         sent |= first_caller(urlsplit(url).path)
         return await self._exchange(method, url, sent, body)
 
@@ -89,11 +87,19 @@ class RequestForwarding:
 
 
 def _answer(status: int, headers: Mapping[str, str], body: bytes) -> ForwardedAnswer:
-    kept = {name: value for name, value in headers.items() if name.lower() in _RETURNED}
+    kept = {name: value for name, value in headers.items() if name.lower() in RETURNED_HEADERS}
     return ForwardedAnswer(status, kept, body)
 
 
-def _context(tls: HttpTls) -> ssl.SSLContext:
+def query_of_next_hop(query: str) -> str | None:
+    """Return the query of a request that is passed on, None after two hops."""
+    parameters = parse_qsl(query, keep_blank_values=True)
+    hop = _NEXT.get(next((value for name, value in parameters if name == _PARAMETER), None))
+    kept = [(name, value) for name, value in parameters if name != _PARAMETER]
+    return None if hop is None else urlencode([*kept, (_PARAMETER, hop)])
+
+
+def peer_context(tls: HttpTls) -> ssl.SSLContext:
     """Return how to trust other runners, which may share a self-signed certificate."""
     context = ssl.create_default_context(cafile=_text(tls.client_ca_file))
     context.load_verify_locations(tls.certificate_file)

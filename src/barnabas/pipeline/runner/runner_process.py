@@ -16,7 +16,6 @@ from barnabas.http import (
     HttpOptions,
     HttpSettings,
     HttpStartError,
-    HttpTls,
     ListenAddress,
     bind_listener,
     serve_app,
@@ -72,6 +71,9 @@ class RunnerListen:
     """Serves sessions of SQL for as long as the runner runs, where the settings ask for SQL; gets
     the rules of access too."""
 
+    sql_url: str = ""
+    """Where other runners reach the SQL of this one."""
+
     def check(self) -> None:
         """Raise HttpStartError for an address beyond this machine without authentication.
 
@@ -95,19 +97,20 @@ class Runner:
         settings: RunnerSettings,
         engine: JobEngine,
         url: str,
-        tls: HttpTls | None,
+        listen: RunnerListen,
         authorizer: TopicAuthorizing | None = None,
-        serve_sql: "Callable[[HostedSql, RestAccess], Awaitable[None]] | None" = None,
     ) -> None:
         registry = plugin_registry()
-        self._forwarding = RequestForwarding(tls)
+        self._forwarding = RequestForwarding(listen.http.tls)
         self._settings = settings
         self._engine = engine
         self._view = RunnerView(url)
         self._providers = ConfigProviders(settings.providers)
         self._store = RunnerStore(client, settings)
         self._topics = SourceTopics(client, self._store)
-        self._activity = Activity(client, settings.group_id, settings.configs.name, url)
+        self._activity = Activity(
+            client, settings.group_id, settings.configs.name, url, listen.sql_url
+        )
         self._view.active_url = lambda: self._activity.role.active_url
         self._client = client
         self._access = RestAccess(settings.full_users, authorizer)
@@ -116,7 +119,7 @@ class Runner:
         if settings.java is not None:
             self._java = JavaJobs(client, settings, settings.java, registry)
         self._sql: RunnerSql | None = None
-        self._serve_sql = serve_sql
+        self._serve_sql = listen.serve_sql
         self._loggers = RunnerLoggers()
         self._logs = JobLogs()
         self._planner = JobPlanner(registry, self._providers, settings.defaults)
@@ -142,7 +145,7 @@ class Runner:
             self._engine,
             self._service.validate,
             lambda: self._active,
-            lambda: self._activity.role.active_url,
+            lambda: self._activity.role,
         )
         await self._sql.host.open()
 
@@ -302,9 +305,7 @@ async def run_runner(
             if settings.authorizes and listen.authorizer is not None:
                 authorizer = listen.authorizer(client, settings.acl_properties)
                 await authorizer.load()
-            runner = Runner(
-                client, settings, engine, url, listen.http.tls, authorizer, listen.serve_sql
-            )
+            runner = Runner(client, settings, engine, url, listen, authorizer)
 
             async def serve(task_status: "trio.TaskStatus[str]") -> None:
                 await serve_app(

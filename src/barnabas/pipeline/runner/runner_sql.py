@@ -12,6 +12,7 @@ from barnabas.pipeline.connect.rest_errors import bad_request
 from barnabas.pipeline.delivery.plan.job_plan import JobProgress
 from barnabas.pipeline.delivery.plan.kafka_properties import for_librdkafka
 from barnabas.pipeline.jobs.active_runner import ActiveRunner
+from barnabas.pipeline.jobs.core.activity_protocol import Role
 from barnabas.pipeline.jobs.core.job_supervision import Phase, TargetState
 from barnabas.pipeline.jobs.runner_settings import RunnerSettings, SqlSettings
 from barnabas.pipeline.jobs.runner_store import RunnerStore
@@ -38,14 +39,14 @@ class RunnerSql:
         engine: JobEngine,
         validate: Validate,
         active: Callable[[], ActiveRunner | None],
-        active_url: Callable[[], str],
+        role: Callable[[], Role],
     ) -> None:
         self.settings = settings
         self.store = store
         self._engine = engine
         self._validate = validate
         self._active = active
-        self._active_url = active_url
+        self._role = role
         sql = settings.sql or SqlSettings(settings.configs, "")
         topic = CatalogTopic(client, sql.catalog, store)
         self.host = HostedSql(self, topic, sql.registry)
@@ -58,7 +59,11 @@ class RunnerSql:
 
     def active_url(self) -> str | None:
         """Return None on the active runner, and its URL on others."""
-        return None if self._active() is not None else self._active_url()
+        return None if self._active() is not None else self._role().active_url
+
+    def active_sql_url(self) -> str | None:
+        """Return None on the active runner, and on others where it serves SQL, if it does."""
+        return None if self._active() is not None else self._role().active_sql_url
 
     def has_job(self, name: str) -> bool:
         """True until a job of this runner has ended."""
@@ -91,7 +96,7 @@ class RunnerSql:
         while not self._engine.is_alive():
             active = self._active()
             if active is None:
-                raise NotActiveRunnerError(self._active_url())
+                raise NotActiveRunnerError(self._role().active_url)
             trio.from_thread.run_sync(active.want_engine, trio_token=self.host.token)
             problem = active.engine_problem or ""
             if problem.startswith(_REFUSED) or time.monotonic() > until:

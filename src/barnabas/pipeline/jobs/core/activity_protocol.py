@@ -1,8 +1,8 @@
 """Which runner of a group is active: the one that owns partition 0 of the configs topic.
 
 Runners are members of an ordinary consumer group, protocol type `consumer`. A member's metadata has
-its URL and whether it owns the partition already; the group's leader leaves the partition with its
-owner, so that a runner that joins moves nothing. Each member's assignment has the owner's URL.
+its URLs and whether it owns the partition already; the group's leader leaves the partition with its
+owner, so that a runner that joins moves nothing. Each member's assignment has the owner's URLs.
 
 Java's workers are members of protocol type `connect`: a group with such members refuses runners,
 and a group with runners refuses Java's workers.
@@ -37,15 +37,18 @@ class Role:
     active_url: str
     """The URL of the active runner."""
 
+    active_sql_url: str = ""
+    """Where the active runner serves SQL, empty when it does not."""
+
 
 class ActivityProtocol:
     """The group protocol of one runner."""
 
-    def __init__(self, topic: str, url: str) -> None:
+    def __init__(self, topic: str, url: str, sql_url: str = "") -> None:
         self.is_active = False
         """True while this runner owns the partition."""
         self._topic = topic
-        self._url = url
+        self._urls = " ".join((url, sql_url)).rstrip()
 
     def protocols(self) -> Sequence[tuple[str, bytes]]:
         """Return the protocol with this member's metadata."""
@@ -54,7 +57,7 @@ class ActivityProtocol:
         )
         subscription = ConsumerProtocolSubscription(
             topics=[self._topic],
-            user_data=self._url.encode(),
+            user_data=self._urls.encode(),
             owned_partitions=[owned] if self.is_active else [],
         )
         return [(PROTOCOL_NAME, _encoded(subscription))]
@@ -67,12 +70,12 @@ class ActivityProtocol:
             for member, metadata in members.items()
         }
         owner = min(found, key=lambda member: (not found[member].owned_partitions, member))
-        url = found[owner].user_data
+        urls = found[owner].user_data
         part = ConsumerProtocolAssignment.TopicPartition(topic=self._topic, partitions=[_PARTITION])
         return {
             member: _encoded(
                 ConsumerProtocolAssignment(
-                    assigned_partitions=[part] if member == owner else [], user_data=url
+                    assigned_partitions=[part] if member == owner else [], user_data=urls
                 )
             )
             for member in members
@@ -84,8 +87,8 @@ def role_of(assignment: bytes) -> Role:
     if not assignment:
         return Role(False, "")
     found = _decoded(assignment, ConsumerProtocolAssignment)
-    url = (found.user_data or b"").decode(errors="replace")
-    return Role(bool(found.assigned_partitions), url)
+    url, _, sql_url = (found.user_data or b"").decode(errors="replace").partition(" ")
+    return Role(bool(found.assigned_partitions), url, sql_url)
 
 
 def _encoded(message: Message) -> bytes:

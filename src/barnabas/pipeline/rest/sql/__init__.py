@@ -14,6 +14,7 @@ request in a separate session; their answers are the values of `sql.shell.answer
     server_requests    GET: what the server is, the states of commands
     row_formats        the forms in which rows are sent
     entity_json        answers as ksqlDB's JSON
+    standby_relay      requests that a runner on standby passes on
     statement_rights   the topics that a statement reads and writes
     sql_context        what handlers share: sessions, running queries, commands
     request_bodies     bodies of requests

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import logging
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Final
@@ -16,7 +17,7 @@ from barnabas.pipeline.rest.sql import (
     server_requests,
     statement_requests,
 )
-from barnabas.pipeline.rest.sql.request_bodies import ClientGoneError
+from barnabas.pipeline.rest.sql.request_bodies import ClientGoneError, read_body
 from barnabas.pipeline.rest.sql.row_formats import DELIMITED, JSON, V1_JSON, dumps
 from barnabas.pipeline.rest.sql.sql_errors import (
     NOT_ACCEPTABLE,
@@ -26,6 +27,7 @@ from barnabas.pipeline.rest.sql.sql_errors import (
     WRONG_METHOD,
     SqlRestError,
 )
+from barnabas.pipeline.rest.sql.standby_relay import replayed
 from barnabas.pipeline.rest.sql.statement_rights import Caller
 
 if TYPE_CHECKING:
@@ -66,6 +68,14 @@ class SqlCall:
         await respond(self.send, 200, Body(self.accepted.encode(), dumps(body)), headers)
 
 
+class _Runs(enum.Enum):
+    """The runner of a group that answers the requests of a route."""
+
+    HERE = "the one with the connection"
+    ON_ACTIVE = "the active one"
+    HERE_IF_POSSIBLE = "the active one, unless this one needs no Spark"
+
+
 @attrs.frozen
 class _Route:
     handler: Callable[[SqlCall], Awaitable[None]]
@@ -73,22 +83,27 @@ class _Route:
     places: tuple[int, ...] = (0,)
     """The numbers of segments that may follow."""
     needs_engine: bool = True
+    runs: _Runs = _Runs.ON_ACTIVE
 
 
 _GET: Final = {
-    "": _Route(server_requests.root, needs_engine=False),
-    "info": _Route(server_requests.info, needs_engine=False),
-    "healthcheck": _Route(server_requests.health, needs_engine=False),
-    "clusterStatus": _Route(server_requests.cluster, needs_engine=False),
+    "": _Route(server_requests.root, needs_engine=False, runs=_Runs.HERE),
+    "info": _Route(server_requests.info, needs_engine=False, runs=_Runs.HERE),
+    "healthcheck": _Route(server_requests.health, needs_engine=False, runs=_Runs.HERE),
+    "clusterStatus": _Route(server_requests.cluster, needs_engine=False, runs=_Runs.HERE),
     "status": _Route(server_requests.status, places=(0, 3), needs_engine=False),
-    "is_valid_property": _Route(server_requests.is_valid, places=(1,), needs_engine=False),
-    "v1/metadata": _Route(server_requests.metadata, places=(0, 1), needs_engine=False),
+    "is_valid_property": _Route(
+        server_requests.is_valid, places=(1,), needs_engine=False, runs=_Runs.HERE
+    ),
+    "v1/metadata": _Route(
+        server_requests.metadata, places=(0, 1), needs_engine=False, runs=_Runs.HERE
+    ),
 }
 _POST: Final = {
     "ksql": _Route(statement_requests.statements),
     "ksql/terminate": _Route(statement_requests.terminate),
-    "query": _Route(query_requests.query, _ROWS),
-    "query-stream": _Route(query_requests.query_stream, _STREAMED),
+    "query": _Route(query_requests.query, _ROWS, runs=_Runs.HERE_IF_POSSIBLE),
+    "query-stream": _Route(query_requests.query_stream, _STREAMED, runs=_Runs.HERE_IF_POSSIBLE),
     "close-query": _Route(query_requests.close, (JSON, V1_JSON)),
     "inserts-stream": _Route(insert_requests.inserts, (DELIMITED, JSON)),
 }
@@ -113,15 +128,32 @@ class SqlApi:
             reason = self._context.not_ready() if route.needs_engine else None
             if reason is not None:
                 raise SqlRestError(NOT_READY, reason)
-            await route.handler(
-                SqlCall(self._context, scope, receive, send, places, accepted),
-            )
+            call = SqlCall(self._context, scope, receive, send, places, accepted)
+            active_url = None if route.runs is _Runs.HERE else self._context.active_url()
+            if active_url is None:
+                await route.handler(call)
+            elif route.runs is _Runs.ON_ACTIVE:
+                await self._context.relay.relay(active_url, scope, receive, send)
+            else:
+                await self._query(route, call, active_url)
         except SqlRestError as error:
             headers = [(b"retry-after", b"1")] if error.code == NOT_READY else None
             kind = JSON if error.code == NOT_ACCEPTABLE else _accepted(scope, _ANSWERS, JSON)
             await respond(send, error.status, Body(kind.encode(), dumps(error.body())), headers)
         except ClientGoneError:
             logger.debug("a client closed its connection path=%s", scope["path"])
+
+    async def _query(self, route: _Route, call: SqlCall, active_url: str) -> None:
+        """Answer a query on standby, by a view for example, or else pass it on.
+
+        The active runner decides also about a query that is wrong here: its catalog is newer.
+        """
+        body = await read_body(call.receive)
+        try:
+            await route.handler(attrs.evolve(call, receive=replayed(body, call.receive)))
+        except SqlRestError:
+            receive = replayed(body, call.receive)
+            await self._context.relay.relay(active_url, call.scope, receive, call.send)
 
     def _route(self, scope: Scope) -> tuple[_Route, tuple[str, ...]]:
         path: str = scope["path"].strip("/")

@@ -18,6 +18,7 @@ from barnabas.pipeline.rest.sql.sql_errors import (
     TOO_MANY_QUERIES,
     SqlRestError,
 )
+from barnabas.pipeline.rest.sql.standby_relay import StandbyRelay
 from barnabas.pipeline.sql.sql_failures import SqlError
 
 if TYPE_CHECKING:
@@ -107,6 +108,9 @@ class SqlContext:
     not_ready: Callable[[], str | None] = lambda: None
     """Returns why no statement can run, or None."""
     access: RestAccess = attrs.field(factory=RestAccess)
+    active_url: Callable[[], str | None] = lambda: None
+    """Returns None on the active runner, and on others where it serves SQL, or an empty text."""
+    relay: StandbyRelay = attrs.field(factory=StandbyRelay)
     queries: RunningRows = attrs.field(factory=RunningRows)
     commands: CommandLog = attrs.field(factory=CommandLog)
     threads: trio.CapacityLimiter = attrs.field(factory=lambda: trio.CapacityLimiter(_THREADS))

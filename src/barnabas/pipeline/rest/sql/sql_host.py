@@ -19,6 +19,7 @@ from barnabas.pipeline.rest.sql.row_formats import dumps
 from barnabas.pipeline.rest.sql.sql_api import SqlApi
 from barnabas.pipeline.rest.sql.sql_context import SqlContext
 from barnabas.pipeline.rest.sql.sql_errors import SqlRestError
+from barnabas.pipeline.rest.sql.standby_relay import StandbyRelay
 
 if TYPE_CHECKING:
     import socket
@@ -57,6 +58,8 @@ class SqlServer:
     service_id: str
     access: RestAccess
     not_ready: Callable[[], str | None] = lambda: None
+    active_url: Callable[[], str | None] = lambda: None
+    """Returns None on the active runner, and on others where it serves SQL, or an empty text."""
 
 
 def bind_sql(listen: SqlListen) -> socket.socket:
@@ -76,7 +79,15 @@ async def serve_sql(
     """Serve on a bound socket until `stop` returns; reports the URL. Raises ConfigError."""
     port: int = listener.getsockname()[1]
     url = f"{listen.http.scheme}://{ListenAddress(listen.address.host, port)}"
-    context = SqlContext(server.sessions, server.service_id, url, server.not_ready, server.access)
+    context = SqlContext(
+        server.sessions,
+        server.service_id,
+        url,
+        server.not_ready,
+        server.access,
+        server.active_url,
+        StandbyRelay(listen.http.tls),
+    )
     await serve_app(
         SqlApi(context).asgi(),
         HttpSettings(listen.address, listen.http),

@@ -88,6 +88,10 @@ class RunnerPort(Protocol):
         """Return None on the active runner, and its URL on others."""
         ...
 
+    def active_sql_url(self) -> str | None:
+        """Return None on the active runner, and on others where it serves SQL, if it does."""
+        ...
+
     def has_job(self, name: str) -> bool:
         """True until a job of this runner has ended."""
         ...
@@ -123,6 +127,7 @@ class HostedSql:
         self._runner = runner
         self._topic = topic
         self.views = TableViews(given, Path(runner.settings.view_directory) / "sql")
+        self.active_sql_url = runner.active_sql_url
         self._lock = threading.Lock()
         self._swaps = TableSwaps(_SwapPort(self, runner, topic))
         self.token: trio.lowlevel.TrioToken | None = None
