@@ -96,7 +96,7 @@ class TableSwaps:
     def look(self) -> None:
         """Take each query one phase further where it can be. Blocks.
 
-        One that fails is left alone for a minute.
+        After a failure the next attempt for the query is a minute later.
         """
         for query in self._port.catalog.queries:
             now = time.monotonic()
