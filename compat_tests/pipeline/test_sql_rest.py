@@ -84,7 +84,11 @@ def api(runner: SqlRunner) -> Iterator[httpx.Client]:
 
 @pytest.fixture
 def clicks(api: httpx.Client, unique: Callable[[str], str]) -> str:
-    """A stream with two rows."""
+    return created_clicks(api, unique)
+
+
+def created_clicks(api: httpx.Client, unique: Callable[[str], str]) -> str:
+    """Create a stream with two rows, and return its name."""
     name = unique("clicks").replace("-", "_").upper()
     text = f"CREATE STREAM {name} (id STRING KEY, ms BIGINT, at DECIMAL(4, 2)) WITH ("
     text += f"kafka_topic='{name}', value_format='JSON', partitions=1);"
@@ -102,6 +106,30 @@ def inserted(api: httpx.Client, lines: list[dict[str, object]]) -> list[dict[str
 
 
 def test_rows_are_pushed_pulled_and_inserted(api: httpx.Client, clicks: str) -> None:
+    check_rows(api, clicks)
+
+
+def test_runner_that_stands_by_takes_the_same_requests(
+    runner: SqlRunner,
+    api: httpx.Client,
+    tmp_path: Path,
+    unique: Callable[[str], str],
+) -> None:
+    """`api` is the active runner: it is there first."""
+    assert api.get("/info").status_code == 200
+    second = SqlRunner(runner.bootstrap, tmp_path, runner.group)
+    (second.sql_port,) = free_ports(1)
+    second.start()
+    try:
+        url = f"http://127.0.0.1:{second.sql_port}"
+        with httpx.Client(base_url=url, timeout=WAIT_S) as standby:
+            check_rows(standby, created_clicks(standby, unique))
+    finally:
+        second.stop()
+
+
+def check_rows(api: httpx.Client, clicks: str) -> None:
+    """Push, insert, pull, and push up to a limit."""
     push = {"sql": f"SELECT id, at FROM {clicks} EMIT CHANGES;"}
     with api.stream("POST", "/query-stream", json=push) as response:
         lines = response.iter_lines()
