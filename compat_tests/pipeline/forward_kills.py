@@ -112,7 +112,11 @@ class ForwardJob:
         self.replace_driver_of_zombie()
         os.kill(zombie, signal.SIGCONT)
         notes = self.driver.points / "failed-commits"
-        wait_until(notes.exists, "failed commit of the suspended worker", self.driver)
+        wait_until(
+            lambda: notes.exists() and bool(notes.read_text()),  # it is empty for a moment
+            "failed commit of the suspended worker",
+            self.driver,
+        )
         return notes.read_text()
 
     def replace_driver_of_zombie(self) -> None:
