@@ -6,13 +6,14 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from compat_tests import spark as setup
 from compat_tests.pipeline.killed_job import children
 
+T = TypeVar("T")
 WAIT_S = 240.0
 
 
@@ -74,6 +75,14 @@ class LineRunner:
                 return answers
             assert time.monotonic() < until, answers
             time.sleep(0.2)
+
+    def wait_for(self, found: Callable[[], T], what: str = "") -> T:
+        """Return what is found once it is true; after WAIT_S fail with the end of the log."""
+        until = time.monotonic() + WAIT_S
+        while not (value := found()):
+            assert time.monotonic() < until, f"{what}\n{self.tail()}"
+            time.sleep(0.1)
+        return value
 
     def kill(self) -> None:
         """Kill the runner and its JVM with SIGKILL."""

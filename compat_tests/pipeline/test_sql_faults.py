@@ -3,7 +3,6 @@
 import io
 import json
 import subprocess
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -54,14 +53,6 @@ def produce_avro(
     produce(bootstrap, topic, stream.getvalue())
 
 
-def eventually(found: Callable[[], Any], runner: LineRunner) -> Any:
-    until = time.monotonic() + WAIT_S
-    while not (value := found()):
-        assert time.monotonic() < until, runner.tail()
-        time.sleep(0.2)
-    return value
-
-
 def status(runner: LineRunner, query: str) -> list[dict[str, str]]:
     """Return the status of a query's job and of its task."""
     url = f"{runner.url}/connectors/{runner.group}-{query}/status"
@@ -85,7 +76,7 @@ def failure(runner: LineRunner, query: str) -> str:
         traces = [each.get("trace", "") for each in status(runner, query)]
         return next((each for each in traces if each), "")
 
-    return eventually(trace, runner).splitlines()[0]
+    return runner.wait_for(trace).splitlines()[0]
 
 
 def barnabas(*arguments: str) -> None:
@@ -136,21 +127,21 @@ def test_record_of_an_incompatible_schema_is_a_dead_letter(
         """
     )
     produce_avro(bootstrap, topic, first_id, first, {"item": "a", "n": 1})
-    eventually(lambda: len(values(bootstrap, rows)) == 1, runner)
+    runner.wait_for(lambda: len(values(bootstrap, rows)) == 1)
     second_id = registered(registry, subject, second)
     produce_avro(bootstrap, topic, second_id, second, {"item": "b", "n": 2, "note": "new"})
-    eventually(lambda: len(values(bootstrap, rows)) == 2, runner)
+    runner.wait_for(lambda: len(values(bootstrap, rows)) == 2)
     httpx.put(f"{registry}/config/{subject}", json={"compatibility": "NONE"}).raise_for_status()
     third_id = registered(registry, subject, third)
     produce_avro(bootstrap, topic, third_id, third, {"item": "c", "n": "three"})
-    (letter,) = eventually(lambda: read_committed(bootstrap, letters), runner)
+    (letter,) = runner.wait_for(lambda: read_committed(bootstrap, letters))
     assert "Schema mismatch: string is not long" in reason(letter)
     runner.execute("PAUSE ALL;")
-    eventually(lambda: "PAUSED" in states(runner, "CSAS_SEEN_0"), runner)
+    runner.wait_for(lambda: "PAUSED" in states(runner, "CSAS_SEEN_0"))
     runner.execute("RESUME ALL;")
     produce_avro(bootstrap, topic, third_id, third, {"item": "d", "n": "four"})
     produce_avro(bootstrap, topic, first_id, first, {"item": "e", "n": 5})
-    eventually(lambda: len(values(bootstrap, rows)) == 3, runner)
+    runner.wait_for(lambda: len(values(bootstrap, rows)) == 3)
     assert [each["ITEM"] for each in values(bootstrap, rows)] == ["a", "b", "e"]
     assert len(read_committed(bootstrap, letters)) == 2
     runner.execute("DROP STREAM seen; DROP STREAM orders;")
@@ -179,7 +170,7 @@ def test_topic_that_is_created_again_fails_queries_until_each_is_set_to_read_it(
     assert "COUNTED has the formats JSON and KAFKA of value and key, and not DELIMITED" in refused
     produce(bootstrap, topic, b'{"url": "/"}')
     for rows in (copies, counts):
-        eventually(lambda rows=rows: read_committed(bootstrap, rows), runner)
+        runner.wait_for(lambda rows=rows: read_committed(bootstrap, rows))
     admin = AdminClient({"bootstrap.servers": bootstrap})
     admin.delete_topics([topic])[topic].result(30)
     create_topics(bootstrap, [topic], 1)
@@ -197,7 +188,7 @@ def test_topic_that_is_created_again_fails_queries_until_each_is_set_to_read_it(
     assert "run `barnabas job rebuild`" in sentences[1]
     barnabas("job", "rebuild", f"{runner.group}-{count}", "--yes", "--pipelines", runner.url)
     for rows in (copies, counts):
-        found = eventually(
-            lambda rows=rows: len(found := values(bootstrap, rows)) == 2 and found, runner
+        found = runner.wait_for(
+            lambda rows=rows: len(found := values(bootstrap, rows)) == 2 and found
         )
         assert [each.get("URL", each.get("N")) for each in found] in (["/", "/other"], [1, 1])

@@ -1,7 +1,6 @@
 """Queries of SQL as jobs of a runner that is killed under load: each result is written once."""
 
 import json
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,7 +10,7 @@ from confluent_kafka import Producer
 
 from compat_tests import spark as setup
 from compat_tests.pipeline.killed_job import create_topics, read_committed
-from compat_tests.pipeline.sql_runners import WAIT_S, LineRunner
+from compat_tests.pipeline.sql_runners import LineRunner
 from compat_tests.pipeline.test_sql_scripts import newest, produce
 
 pytestmark = [
@@ -30,15 +29,8 @@ def runner(bootstrap: str, tmp_path: Path, unique: Callable[[str], str]) -> Iter
         found.end()
 
 
-def wait_for(condition: Callable[[], bool], runner: LineRunner) -> None:
-    until = time.monotonic() + WAIT_S
-    while not condition():
-        assert time.monotonic() < until, runner.tail()
-        time.sleep(0.2)
-
-
 def wait_rows(bootstrap: str, topic: str, count: int, runner: LineRunner) -> None:
-    wait_for(lambda: len(read_committed(bootstrap, topic)) >= count, runner)
+    runner.wait_for(lambda: len(read_committed(bootstrap, topic)) >= count)
 
 
 def test_killed_runner_continues_its_queries_exactly_once(
@@ -77,7 +69,7 @@ def test_killed_runner_continues_its_queries_exactly_once(
     runner.start()
     total = 600
     expected = {f"/{url}": total // 3 for url in range(3)}
-    wait_for(lambda: newest(bootstrap, counts) == expected, runner)
+    runner.wait_for(lambda: newest(bootstrap, counts) == expected)
     wait_rows(bootstrap, slow, total // 2, runner)
     written = Counter(json.loads(each.value())["N"] for each in read_committed(bootstrap, slow))
     assert written == Counter(number for number in range(total) if number % 2)

@@ -13,7 +13,6 @@ from confluent_kafka.admin import AdminClient
 from compat_tests import spark as setup
 from compat_tests.pipeline.killed_job import create_topics, read_committed
 from compat_tests.pipeline.sql_runners import LineRunner
-from compat_tests.pipeline.test_sql_replacement import wait_for
 from tests.registry.live_registry import live_registry
 
 pytest.importorskip("fastavro")
@@ -70,12 +69,12 @@ def test_tables_of_other_shapes_are_replaced(
             )
             assert len(answers) == 4, answers
             for topic in (hours, rows):
-                wait_for(lambda t=topic: len(newest(bootstrap, t)) == URLS, runner, topic)
+                runner.wait_for(lambda t=topic: len(newest(bootstrap, t)) == URLS, topic)
             columns = "COUNT(*) AS n, MAX(ms) AS top"
             answers = runner.execute(tables("CREATE OR REPLACE", topics, columns, 40))
             assert all("to replace it" in each for each in answers), answers
-            wait_for(lambda: is_swapped(bootstrap, runner), runner, "no swap")
-            wait_for(lambda: len(newest(bootstrap, large)) == URLS, runner, "no rows")
+            runner.wait_for(lambda: is_swapped(bootstrap, runner), "no swap")
+            runner.wait_for(lambda: len(newest(bootstrap, large)) == URLS, "no rows")
             check(bootstrap, runner, topics)
             names = httpx.get(f"{registry}/subjects").json()
             assert names == [f"{rows}-value"]

@@ -14,7 +14,7 @@ from confluent_kafka.admin import AdminClient
 
 from compat_tests import spark as setup
 from compat_tests.pipeline.killed_job import create_topics, read_committed
-from compat_tests.pipeline.sql_runners import WAIT_S, LineRunner
+from compat_tests.pipeline.sql_runners import LineRunner
 
 pytestmark = [
     pytest.mark.timeout(900),
@@ -93,13 +93,6 @@ def table(bootstrap: str, topic: str, partition: int | None = None) -> Table:
     return found
 
 
-def wait_for(condition: Callable[[], bool], runner: LineRunner, what: str) -> None:
-    until = time.monotonic() + WAIT_S
-    while not condition():
-        assert time.monotonic() < until, f"{what}\n{runner.tail()}"
-        time.sleep(0.1)
-
-
 def begin(bootstrap: str, runner: LineRunner, source: str, sink: str) -> Clicks:
     """Start the old query, and wait for its rows."""
     create_topics(bootstrap, [source], 2)
@@ -112,7 +105,7 @@ def begin(bootstrap: str, runner: LineRunner, source: str, sink: str) -> Clicks:
     )
     assert answers[-1] == f"started query CTAS_T_0, which writes the topic {sink}"
     clicks = Clicks(bootstrap, source)
-    wait_for(lambda: len(table(bootstrap, sink)) == URLS, runner, "no rows of the old query")
+    runner.wait_for(lambda: len(table(bootstrap, sink)) == URLS, "no rows of the old query")
     return clicks
 
 
@@ -125,9 +118,9 @@ def replaced(runner: LineRunner, sink: str) -> None:
 
 def check_end(bootstrap: str, runner: LineRunner, clicks: Clicks, sink: str) -> None:
     """Wait for the swap, then for the rows of all records; nothing else may be left."""
-    wait_for(lambda: is_swapped(bootstrap, runner), runner, "no swap")
+    runner.wait_for(lambda: is_swapped(bootstrap, runner), "no swap")
     expected = clicks.end()
-    wait_for(lambda: table(bootstrap, sink) == expected, runner, f"not {expected}")
+    runner.wait_for(lambda: table(bootstrap, sink) == expected, f"not {expected}")
     topics = AdminClient({"bootstrap.servers": bootstrap}).list_topics(timeout=30).topics
     own = [each for each in topics if each.startswith(f"{runner.group}-CTAS_T")]
     assert own == [f"{runner.group}-CTAS_T_1-epochs"]
@@ -194,7 +187,7 @@ def test_killed_runner_replaces_the_aggregate_all_the_same(
         runner.start()
         begun = 0
         for delay_s in (0.0, 0.5, 1.5, 2.5, 3.5):
-            wait_for(lambda begun=begun: is_begun(bootstrap, runner, begun), runner, "no swap")
+            runner.wait_for(lambda begun=begun: is_begun(bootstrap, runner, begun), "no swap")
             begun = swaps(bootstrap, runner)
             time.sleep(delay_s)
             runner.kill()

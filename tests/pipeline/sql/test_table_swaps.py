@@ -140,18 +140,23 @@ class FakeCluster:
         self._world.topics.discard(name)
 
 
-@pytest.fixture
-def world(monkeypatch: pytest.MonkeyPatch) -> World:
+def patched_world(patch: pytest.MonkeyPatch) -> World:
+    """Return a world that swaps use in place of a cluster."""
     found = World()
 
     def exchange(staging: str, topic: str, properties: Any, timeout_ms: int) -> FakeExchange:
         del properties, timeout_ms
         return FakeExchange(found, staging, topic)
 
-    monkeypatch.setattr(table_swaps, "Exchange", exchange)
-    monkeypatch.setattr(table_swaps, "ClusterState", lambda _: FakeCluster(found))
-    monkeypatch.setattr(table_swaps, "_WAIT_S", 0.0)
+    patch.setattr(table_swaps, "Exchange", exchange)
+    patch.setattr(table_swaps, "ClusterState", lambda _: FakeCluster(found))
+    patch.setattr(table_swaps, "_WAIT_S", 0.0)
     return found
+
+
+@pytest.fixture
+def world(monkeypatch: pytest.MonkeyPatch) -> World:
+    return patched_world(monkeypatch)
 
 
 def check_swapped(world: World) -> None:
@@ -185,15 +190,23 @@ def test_new_query_that_is_as_far_behind_as_the_earlier_one_has_caught_up(world:
     check_swapped(world)
 
 
+def test_query_without_positions_has_caught_up_where_its_topics_are_empty(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(World, "progress", lambda *_: JobProgress())
+    TableSwaps(world).look()
+    assert world.steps == 0
+    ranges = {("s", 0): (END, END)}
+    monkeypatch.setattr(FakeCluster, "log_ranges", lambda *_: ranges)
+    TableSwaps(world).look()
+    check_swapped(world)
+
+
 def test_killed_runner_continues_the_swap() -> None:
     killed = 0
     while True:
         with pytest.MonkeyPatch.context() as patch:
-            found = World()
-            patch.setattr(
-                table_swaps, "Exchange", lambda a, b, _, __, w=found: FakeExchange(w, a, b)
-            )
-            patch.setattr(table_swaps, "ClusterState", lambda _, w=found: FakeCluster(w))
+            found = patched_world(patch)
             found.killed_before = killed
             try:
                 TableSwaps(found).look()

@@ -157,7 +157,7 @@ class _Swap:
         if new is None:
             return False
         if not new.lag:
-            return self._has_read(dict.fromkeys(self._ends(), 0))
+            return new.lag_inside == 0 and not self._ends()
         behind = _behind(old) if old is not None and old.lag else 0
         return new.lag_inside == 0 and _behind(new) <= max(behind, new.records_per_second)
 
@@ -165,7 +165,7 @@ class _Swap:
         logger.info("swapping table=%s query=%s", self._query.sink, self._query.name)
         is_there = self._port.config_of(self._old) is not None
         records = [TargetRecord(self._old, _STOPPED)] if is_there else []
-        self._write(self._with_phase("SWAPPING"), records)
+        self._port.write(self._with_phase("SWAPPING"), records)
         try:
             self._exchange_rows()
         except Exception:
@@ -177,7 +177,7 @@ class _Swap:
         self._wait(lambda: self._port.is_stopped(self._old), "the earlier query stops")
         ends = self._ends()
         self._wait(lambda: self._has_read(ends), "the new query has caught up")
-        self._write(self._port.catalog, [TargetRecord(self._new, _STOPPED)])
+        self._port.write(self._port.catalog, [TargetRecord(self._new, _STOPPED)])
         self._wait(lambda: self._port.is_stopped(self._new), "the new query stops")
         count = self._exchange.run()
         logger.info("exchanged rows table=%s records=%d", self._query.sink, count)
@@ -190,7 +190,7 @@ class _Swap:
         else:
             jobs = [each for each in (self._old, self._new) if self._port.config_of(each)]
             records = [TargetRecord(each, _STARTED) for each in jobs]
-            self._write(self._with_phase("BUILDING"), records)
+            self._port.write(self._with_phase("BUILDING"), records)
 
     def _switch(self) -> None:
         """Make the new query the one that writes the table."""
@@ -207,20 +207,20 @@ class _Swap:
         changed = self._with_phase("REMOVING")
         queries = tuple(each for each in changed.queries if each.name != self._found.query)
         after = replace(changed, sources={**changed.sources, sink.name: sink}, queries=queries)
-        self._write(after, records)
+        self._port.write(after, records)
         self._found = replace(self._found, phase="REMOVING")
         logger.info("swapped table=%s query=%s", self._query.sink, self._query.name)
 
     def _finish(self) -> None:
         self._wait(lambda: self._port.is_stopped(self._old), "the earlier query ends")
         self.remove()
-        self._write(self._with(replace(self._query, replacement=None)), [])
+        self._port.write(self._with(replace(self._query, replacement=None)), [])
 
     def _give_up(self) -> None:
         """Forget a query whose job was deleted."""
         records = [TargetRecord(self._old, _STARTED)] if self._port.config_of(self._old) else []
         self.remove()
-        self._write(self._port.catalog.without_query(self._query.name), records)
+        self._port.write(self._port.catalog.without_query(self._query.name), records)
 
     def _with_phase(self, phase: ReplacementPhase) -> Catalog:
         return self._with(replace(self._query, replacement=replace(self._found, phase=phase)))
@@ -229,9 +229,6 @@ class _Swap:
         found = self._port.catalog
         queries = tuple(query if each.name == query.name else each for each in found.queries)
         return replace(found, queries=queries)
-
-    def _write(self, after: Catalog, records: Sequence[ConfigRecord]) -> None:
-        self._port.write(after, records)
 
     def _ends(self) -> dict[tuple[str, int], int]:
         """Return the ends of the partitions that the query reads and that have records."""
