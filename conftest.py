@@ -3,7 +3,9 @@
 import gc
 import os
 import re
+import shutil
 import signal
+import tempfile
 from collections.abc import Generator
 from pathlib import Path
 from typing import Final
@@ -12,8 +14,9 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 _IN_MEMORY: Final = Path("/dev/shm")
-_FREE_MIN: Final = 10 << 30
-"""Bytes of memory that are free where the files of tests, 2 GB, fit beside their processes."""
+_RUN: Final = "barnabas-tests-"
+_FREE_MIN: Final = 12 << 30
+"""Bytes of memory that are free where the files of tests, 3 GB, fit beside their processes."""
 
 
 def _has_memory_for_files() -> bool:
@@ -26,9 +29,27 @@ def _has_memory_for_files() -> bool:
     return available >= _FREE_MIN and not found.f_flag & os.ST_NOEXEC
 
 
+def _directory_of_run() -> Path:
+    """Make the directory in memory of this run's files.
+
+    Remove those of runs that have ended: a run that failed leaves its files for a look, and so does
+    one that was killed.
+    """
+    for directory in _IN_MEMORY.glob(f"{_RUN}*"):
+        if not Path("/proc", directory.name.removeprefix(_RUN)).exists():
+            shutil.rmtree(directory, ignore_errors=True)
+    made = _IN_MEMORY / f"{_RUN}{os.getpid()}"
+    made.mkdir(exist_ok=True)
+    return made
+
+
 # Tests write hundreds of thousands of small files: on a disk that takes 6 % of both cores.
+_directory = None
 if "TMPDIR" not in os.environ and _has_memory_for_files():
-    os.environ["TMPDIR"] = str(_IN_MEMORY)
+    _directory = _directory_of_run()
+    os.environ["TMPDIR"] = str(_directory)
+    # pytest has asked for the directory before, and `tempfile` keeps what it found.
+    tempfile.tempdir = None
 
 # A shell may start tests in the background with SIGINT ignored, and child processes inherit that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -53,3 +74,10 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.collect()
         gc.freeze()
         gc.enable()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(exitstatus: int) -> None:
+    """Remove the files of a run without failures, also what killed processes left."""
+    if _directory and exitstatus == pytest.ExitCode.OK:
+        shutil.rmtree(_directory, ignore_errors=True)
