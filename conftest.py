@@ -6,7 +6,7 @@ import re
 import shutil
 import signal
 import tempfile
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Final
 
@@ -58,6 +58,13 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 # On a busy machine an example may take any time.
 settings.register_profile("any speed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any speed")
+
+
+@pytest.fixture
+def disk_path() -> Iterator[Path]:
+    """Make a directory on a disk, which reads without the page cache and evicts pages."""
+    with tempfile.TemporaryDirectory(prefix="barnabas-", dir="/var/tmp") as directory:
+        yield Path(directory)
 
 
 @pytest.hookimpl(wrapper=True)

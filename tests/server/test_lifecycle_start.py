@@ -105,12 +105,12 @@ def is_read_at_once(fd: int) -> bool:
         return True
 
 
-def test_read_if_cached_of_evicted_pages_returns_none(tmp_path: Path) -> None:
+def test_read_if_cached_of_evicted_pages_returns_none(disk_path: Path) -> None:
     """Each question makes the system read the pages, and an eviction may leave some of them."""
     size = 4 * 1024 * 1024
     with (
-        tempfile.TemporaryFile(dir=tmp_path) as file,
-        tempfile.TemporaryFile(dir=tmp_path) as other,
+        tempfile.TemporaryFile(dir=disk_path) as file,
+        tempfile.TemporaryFile(dir=disk_path) as other,
     ):
         fd = file.fileno()
         for each in (file, other):

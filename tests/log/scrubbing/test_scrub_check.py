@@ -22,8 +22,8 @@ SMALL = LogConfig(segment_bytes=800)
 
 
 @pytest.fixture
-def log(tmp_path: Path) -> Iterator[PartitionLog]:
-    log = new_log(open_volume(tmp_path / "data"), SMALL)
+def log(disk_path: Path) -> Iterator[PartitionLog]:
+    log = new_log(open_volume(disk_path / "data"), SMALL)
     for number in range(60):
         append(log, b"%04d" % number)
     yield log
@@ -88,9 +88,9 @@ def is_cached(path: str) -> bool:
             return False
 
 
-def test_check_reads_the_disk_and_keeps_the_page_cache(log, tmp_path) -> None:
+def test_check_reads_the_disk_and_keeps_the_page_cache(log, disk_path) -> None:
     cold, hot = (segment.path for segment in log.segments[:2])
-    other = shutil.copy(cold, tmp_path / "other")
+    other = shutil.copy(cold, disk_path / "other")
     for path in (cold, other):
         evict(path)
     if is_cached(other):

@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("sqlglot")
 pytest.importorskip("pyspark")
 
 from pyspark.sql import types as t
