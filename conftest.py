@@ -40,6 +40,7 @@ def _directory_of_run() -> Path:
             shutil.rmtree(directory, ignore_errors=True)
     made = _IN_MEMORY / f"{_RUN}{os.getpid()}"
     made.mkdir(exist_ok=True)
+    made.chmod(0o1777)  # as /tmp: servers of databases run as other users
     return made
 
 
