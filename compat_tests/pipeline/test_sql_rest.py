@@ -7,10 +7,12 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import httpx
 import pytest
 from confluent_kafka import Producer
+from websockets.sync.client import ClientConnection, connect
 
 from barnabas.pipeline.sql.imports.ksqldb_commands import topic_of
 from barnabas.testing.eventually import wait_until
@@ -154,6 +156,40 @@ def check_rows(api: httpx.Client, clicks: str) -> None:
         {"row": {"columns": ["a"]}},
         {"finalMessage": "Limit Reached"},
     ]
+    check_socket(api, clicks)
+
+
+def check_socket(api: httpx.Client, clicks: str) -> None:
+    """Push up to a limit, push until this client leaves, pull, and print over WebSockets."""
+    with opened(api, f"SELECT id, at FROM {clicks} EMIT CHANGES LIMIT 2;") as socket:
+        columns, *rows, end = [json.loads(each) for each in socket]
+        assert [each["name"] for each in columns] == ["ID", "AT"]
+        assert columns[1]["schema"]["parameters"] == {"precision": 4, "scale": 2}
+        assert [each["row"]["columns"] for each in rows] == [["a", None], ["b", 1.25]]
+        assert end == {"error": "done"}
+        assert (socket.close_code, socket.close_reason) == (1000, "done")
+    with opened(api, f"SELECT id FROM {clicks} EMIT CHANGES;") as socket:
+        found = [json.loads(socket.recv(WAIT_S)) for _ in range(4)]
+        assert [each["row"]["columns"] for each in found[1:]] == [["a"], ["b"], ["c"]]
+        assert inserted(api, [{"target": clicks}, {"id": "d"}]) == [{"status": "ok", "seq": 0}]
+        assert json.loads(socket.recv(WAIT_S)) == {"row": {"columns": ["d"]}}
+    with opened(api, f"SELECT ms FROM {clicks} WHERE ms = 2;") as socket:
+        assert [json.loads(each) for each in socket][1:] == [
+            {"row": {"columns": [2]}},
+            {"error": "done"},
+        ]
+    with opened(api, f"PRINT {clicks} FROM BEGINNING LIMIT 1;") as socket:
+        line, end = [json.loads(each) for each in socket]
+        assert "key: a, value: " in line
+        assert end == {"error": "done"}
+
+
+def opened(api: httpx.Client, text: str) -> ClientConnection:
+    """Open the WebSocket of a query."""
+    request = urlencode({"request": json.dumps({"ksql": text})})
+    url = f"ws://{api.base_url.host}:{api.base_url.port}/ws/query?{request}"
+    found: Any = connect(url, open_timeout=WAIT_S, ping_timeout=None, proxy=None)
+    return found
 
 
 def test_row_that_does_not_fit_ends_the_inserts(api: httpx.Client, clicks: str) -> None:

@@ -2,14 +2,17 @@
 
 Each request passes, from the outside in: metrics and the request log; framing that h11 accepts and
 proxies read in different ways; `/healthz` and `/metrics`; authentication; the body limit, except on
-paths whose bodies are streams. An exception of the application is a 500 response, logged with its
-traceback.
+paths whose bodies are streams. A WebSocket on a path for WebSockets passes the same, as the request
+that opens it; another one is refused before all checks. An exception of the application is a 500
+response, logged with its traceback.
 """
 
 import logging
 import time
 from collections.abc import Callable, Collection
 from typing import Final
+
+import trio
 
 from barnabas.http.asgi import (
     Application,
@@ -41,6 +44,9 @@ request_logger = logging.getLogger("barnabas.http.requests")
 _RETRY_AFTER: Final = (b"retry-after", b"1")
 _CLOSE: Final = (b"connection", b"close")
 _TEXT: Final = b"text/plain; charset=utf-8"
+_CLOSING_S: Final = 5.0
+_SWITCHED: Final = 101
+"""Counted for a WebSocket that was accepted."""
 _NO_RESPONSE: Final = 499
 """Counted for a request whose client went away before the response."""
 
@@ -65,6 +71,7 @@ class HostedApp:
         error_body: ErrorBody = json_error,
         peers: PeerKey | None = None,
         streamed_paths: Collection[str] = (),
+        socket_paths: Collection[str] = (),
     ) -> None:
         """`not_ready` returns why the application cannot serve yet, None once it can."""
         self.metrics = metrics or HostMetrics()
@@ -76,13 +83,18 @@ class HostedApp:
         self._error_body = error_body
         self._peers = peers
         self._streamed_paths = streamed_paths
+        self._socket_paths = socket_paths
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request; a WebSocket is refused with 403."""
-        if scope["type"] != "http":
+        """Serve one request or WebSocket; one on another path than theirs is refused with 403."""
+        if scope["type"] == "http":
+            exchange = _Exchange(send)
+        elif scope["path"] in self._socket_paths:
+            scope["method"] = "GET"  # of the request that opens it
+            exchange = _SocketExchange(send)
+        else:
             await send({"type": "websocket.close"})
             return
-        exchange = _Exchange(send)
         started = time.perf_counter()
         self.metrics.in_flight.inc()
         try:
@@ -94,6 +106,8 @@ class HostedApp:
             self.metrics.served(scope["method"], exchange.status, seconds)
             if self._logs_requests:
                 _log_request(scope, exchange, seconds)
+        if isinstance(exchange, _SocketExchange):
+            await exchange.finish(receive)
 
     async def _answer(self, scope: Scope, receive: Receive, exchange: "_Exchange") -> None:
         try:
@@ -107,7 +121,7 @@ class HostedApp:
                     await self._authentication.authenticate(scope)
                 current_connection().authenticated()
                 adopt_first_caller(scope, self._peers)
-                if scope["path"] not in self._streamed_paths:
+                if scope["type"] == "http" and scope["path"] not in self._streamed_paths:
                     receive = limited(scope, timed(receive), self._body_bytes_max)
                 await self._app(scope, receive, exchange.send)
         except AuthenticationFailedError as error:
@@ -173,6 +187,48 @@ class _Exchange:
             self.body_bytes += len(message.get("body", b""))
             self.is_complete = not message.get("more_body", False)
         await self._send(message)
+
+
+class _SocketExchange(_Exchange):
+    """Watches a WebSocket, or the response that refuses it, behind which the connection ends."""
+
+    def __init__(self, send: Send) -> None:
+        super().__init__(_refusing(send))
+
+    async def send(self, message: Message) -> None:
+        kind: str = message["type"]
+        if not kind.startswith("websocket."):
+            if "headers" in message:
+                message = {**message, "headers": [*message["headers"], _CLOSE]}
+            await super().send(message)
+            return
+        if kind == "websocket.accept":
+            self.has_started = True
+            self.status = _SWITCHED
+        self.body_bytes += len(message.get("text", "").encode())
+        self.is_complete = kind == "websocket.close"
+        await self._send(message)
+
+    async def finish(self, receive: Receive) -> None:
+        """Wait for the client's close frame behind that of the application.
+
+        A connection that ended before could take from the client what it has not read.
+        """
+        if self.status == _SWITCHED and self.is_complete:
+            with trio.move_on_after(_CLOSING_S):
+                while (await receive())["type"] != "websocket.disconnect":
+                    pass
+
+
+def _refusing(send: Send) -> Send:
+    """Return a `send` that names the messages of a response as those that refuse a WebSocket."""
+
+    async def found(message: Message) -> None:
+        kind: str = message["type"]
+        is_response = kind.startswith("http.")
+        await send({**message, "type": f"websocket.{kind}"} if is_response else message)
+
+    return found
 
 
 def _is_ambiguous(scope: Scope) -> bool:

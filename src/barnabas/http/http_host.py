@@ -47,6 +47,7 @@ async def serve_app(
     stop: Callable[[], Awaitable[None]] | None = None,
     listener: socket.socket | None = None,
     streamed_paths: Collection[str] = (),
+    socket_paths: Collection[str] = (),
     task_status: "trio.TaskStatus[str]" = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Serve until cancelled, or until `stop` returns; then requests in flight end first.
@@ -54,6 +55,7 @@ async def serve_app(
     Reports the URL once it listens. A room that must have its port first gives the `listener` that
     `bind_listener` made; the host closes it. With `auth` by Kafka, `brokers` check credentials.
     Bodies sent to `streamed_paths` have no limits of size and time here: the room has its own.
+    The room accepts WebSockets on `socket_paths`; all others are refused.
 
     Raises HttpStartError when it cannot listen, ConfigError for unusable settings, and
     MissingPackageError when a package is not installed.
@@ -72,6 +74,7 @@ async def serve_app(
         error_body=error_body,
         peers=await peer_key(brokers, options.peer_secret),
         streamed_paths=streamed_paths,
+        socket_paths=socket_paths,
     )
     connections = UnauthenticatedConnections(options.limits, hosted.metrics.closed_unauthenticated)
     hosted.metrics.show_unauthenticated(lambda: len(connections))

@@ -28,6 +28,10 @@ _BACKLOG: Final = 1024
 _KEEP_ALIVE_S: Final = 75.0
 _REQUESTS_OF_A_CONNECTION: Final = 1_000_000_000
 _GRACE_S: Final = 3.0
+_SOCKET_MESSAGE_BYTES_MAX: Final = 65_536
+"""Clients of WebSockets only listen."""
+_SOCKET_PING_S: Final = 20.0
+"""Proxies keep a WebSocket open, and one whose client is gone ends."""
 
 _Stream = trio.SocketStream | trio.SSLStream[trio.SocketStream]
 _Listener = trio.SocketListener | trio.SSLListener[trio.SocketStream]
@@ -104,6 +108,8 @@ def _hypercorn_config(tls: HttpTls | None) -> "Config":
     config.keep_alive_timeout = _KEEP_ALIVE_S
     config.keep_alive_max_requests = _REQUESTS_OF_A_CONNECTION
     config.include_server_header = False
+    config.websocket_max_message_size = _SOCKET_MESSAGE_BYTES_MAX
+    config.websocket_ping_interval = _SOCKET_PING_S
     config.alpn_protocols = ["http/1.1"]
     config.accesslog = None
     config.errorlog = logging.getLogger("barnabas.http.hypercorn")

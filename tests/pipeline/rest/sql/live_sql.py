@@ -28,8 +28,9 @@ def live_sql(
     full_users: frozenset[str] | None = None,
     authorizes: bool = False,
     properties: dict[str, str] | None = None,
+    active_url: str | None = None,
 ) -> Iterator[httpx.Client]:
-    """Serve, and yield a client of the API."""
+    """Serve, and yield a client of the API; with `active_url` as a runner that stands by."""
     started = threading.Event()
     urls: list[str] = []
     tokens: list[trio.lowlevel.TrioToken] = []
@@ -49,6 +50,7 @@ def live_sql(
                     partial(SessionStatements, backend),
                     "default_",
                     RestAccess(full_users, authorizer),
+                    active_url=lambda: active_url,
                 )
                 run = partial(
                     serve_sql, server, listen, bind_sql(listen), config, trio.sleep_forever

@@ -148,22 +148,22 @@ def _described(answer: av.SourceDetails) -> dict[str, Any]:
 
 
 def _source_fields(source: Source) -> list[dict[str, Any]]:
-    rows = [_field(each.name, each.type, "KEY") for each in source.key]
-    rows += [_field(each.name, each.type) for each in source.value]
+    rows = [column_json(each.name, each.type, "KEY") for each in source.key]
+    rows += [column_json(each.name, each.type) for each in source.value]
     for each in source.headers:
-        header = _field(each.name, each.type, "HEADER")
+        header = column_json(each.name, each.type, "HEADER")
         rows.append(header if each.header is None else {**header, "headerKey": each.header})
     return rows
 
 
 def _explained(answer: av.QueryDetails) -> dict[str, Any]:
     query = answer.query
-    key = [_field(each.name, each.type, "KEY") for each in answer.key]
+    key = [column_json(each.name, each.type, "KEY") for each in answer.key]
     return {
         "id": query.id,
         "statementText": query.text,
         "windowType": None,
-        "fields": key + [_field(each.name, each.type) for each in answer.columns],
+        "fields": key + [column_json(each.name, each.type) for each in answer.columns],
         "sources": list(query.reads),
         "sinks": [] if query.sink is None else [query.sink],
         "topology": answer.topology,
@@ -178,7 +178,8 @@ def _explained(answer: av.QueryDetails) -> dict[str, Any]:
     }
 
 
-def _field(name: str, kind: SqlType, role: str | None = None) -> dict[str, Any]:
+def column_json(name: str, kind: SqlType, role: str | None = None) -> dict[str, Any]:
+    """Return the JSON of a column; those of keys have the role KEY."""
     found = {"name": name, "schema": schema_of(kind)}
     return found if role is None else {**found, "type": role}
 
@@ -187,7 +188,7 @@ def schema_of(kind: SqlType) -> dict[str, Any]:
     """Return the JSON of a type."""
     found: dict[str, Any] = {"type": kind.name, "fields": None, "memberSchema": None}
     if kind.name == "STRUCT":
-        found["fields"] = [_field(name, each) for name, each in kind.fields]
+        found["fields"] = [column_json(name, each) for name, each in kind.fields]
     elif kind.elements:
         found["memberSchema"] = schema_of(kind.element)
     elif kind.name == "DECIMAL" and kind.numbers:

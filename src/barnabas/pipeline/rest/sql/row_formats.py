@@ -125,7 +125,7 @@ class StreamedRows:
     def rows(self, rows: Sequence[Sequence[Any]]) -> bytes:
         """Return rows."""
         self._sent += len(rows)
-        return self._array.more({"row": _row(each)} for each in rows)
+        return self._array.more({"row": row_json(each)} for each in rows)
 
     def failed(self, error: SqlRestError) -> bytes:
         """Return an error message, and the end."""
@@ -140,7 +140,8 @@ class StreamedRows:
         return self._array.last({"finalMessage": message})
 
 
-def _row(row: Sequence[Any]) -> dict[str, Any]:
+def row_json(row: Sequence[Any]) -> dict[str, Any]:
+    """Return the JSON of a row, which says when a table no longer has it."""
     found: dict[str, Any] = {"columns": row}
     return {**found, "tombstone": True} if isinstance(row, DeletedRow) else found
 

@@ -7,7 +7,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from barnabas.http.asgi import Body, respond
 from barnabas.pipeline.rest.sql.entity_json import SUCCESS
-from barnabas.pipeline.rest.sql.sql_errors import BAD_REQUEST, NOT_FOUND, SqlRestError
+from barnabas.pipeline.rest.sql.sql_errors import (
+    BAD_REQUEST,
+    NOT_FOUND,
+    UPGRADE_NEEDED,
+    SqlRestError,
+)
 
 if TYPE_CHECKING:
     from barnabas.pipeline.rest.sql.sql_api import SqlCall
@@ -44,6 +49,13 @@ async def info(call: SqlCall) -> None:
 
 async def _cluster_id(call: SqlCall) -> str:
     return await call.context.run(call.context.sessions().cluster_id)
+
+
+async def no_socket(call: SqlCall) -> None:
+    """Refuse a request that is not that of a WebSocket. Raises SqlRestError."""
+    raise SqlRestError(
+        UPGRADE_NEEDED, f"Open a WebSocket at {call.scope['path']}, or POST the query to /query"
+    )
 
 
 async def health(call: SqlCall) -> None:

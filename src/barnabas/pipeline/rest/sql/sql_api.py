@@ -15,11 +15,14 @@ from barnabas.pipeline.rest.sql import (
     insert_requests,
     query_requests,
     server_requests,
+    socket_queries,
     statement_requests,
 )
 from barnabas.pipeline.rest.sql.request_bodies import ClientGoneError, read_body
 from barnabas.pipeline.rest.sql.row_formats import DELIMITED, JSON, V1_JSON, dumps
+from barnabas.pipeline.rest.sql.socket_relay import relay_socket
 from barnabas.pipeline.rest.sql.sql_errors import (
+    FORBIDDEN,
     NOT_ACCEPTABLE,
     NOT_FOUND,
     NOT_READY,
@@ -39,6 +42,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+SOCKET_PATH: Final = "/ws/query"
+"""The path of queries over WebSockets."""
 _ANSWERS: Final = (V1_JSON, JSON)
 _ROWS: Final = (V1_JSON, JSON, DELIMITED)
 _STREAMED: Final = (DELIMITED, V1_JSON, JSON)
@@ -98,6 +103,7 @@ _GET: Final = {
     "v1/metadata": _Route(
         server_requests.metadata, places=(0, 1), needs_engine=False, runs=_Runs.HERE
     ),
+    "ws/query": _Route(server_requests.no_socket, needs_engine=False, runs=_Runs.HERE),
 }
 _POST: Final = {
     "ksql": _Route(statement_requests.statements),
@@ -122,12 +128,14 @@ class SqlApi:
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
+            if scope["type"] == "websocket":
+                await self._socket(scope, receive, send)
+                return
             route, places = self._route(scope)
             _check_origin(scope)
             accepted = _accepted(scope, route.types)
-            reason = self._context.not_ready() if route.needs_engine else None
-            if reason is not None:
-                raise SqlRestError(NOT_READY, reason)
+            if route.needs_engine:
+                self._check_ready()
             call = SqlCall(self._context, scope, receive, send, places, accepted)
             active_url = None if route.runs is _Runs.HERE else self._context.active_url()
             if active_url is None:
@@ -142,6 +150,30 @@ class SqlApi:
             await respond(send, error.status, Body(kind.encode(), dumps(error.body())), headers)
         except ClientGoneError:
             logger.debug("a client closed its connection path=%s", scope["path"])
+
+    def _check_ready(self) -> None:
+        """Raise SqlRestError (50302) while no statement can run."""
+        reason = self._context.not_ready()
+        if reason is not None:
+            raise SqlRestError(NOT_READY, reason)
+
+    async def _socket(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve a query over a WebSocket. Raises SqlRestError before it is accepted."""
+        _check_page(scope, self._context.origins)
+        self._check_ready()
+        call = SqlCall(self._context, scope, receive, send, (), V1_JSON)
+        await receive()
+        await send({"type": "websocket.accept"})
+        active_url = self._context.active_url()
+        try:
+            try:
+                await socket_queries.query(call)
+            except SqlRestError:
+                if active_url is None:
+                    raise
+                await relay_socket(self._context.relay, active_url, scope, receive, send)
+        except SqlRestError as error:
+            await socket_queries.SocketEnd.of(error).send(send)
 
     async def _query(self, route: _Route, call: SqlCall, active_url: str) -> None:
         """Answer a query on standby, by a view for example, or else pass it on.
@@ -183,6 +215,17 @@ def _check_origin(scope: Scope) -> None:
         return
     if kind.lower() not in (JSON, V1_JSON):
         raise SqlRestError(UNSUPPORTED_TYPE, f"Send the header Content-Type: {JSON}")
+
+
+def _check_page(scope: Scope, origins: Sequence[str]) -> None:
+    """Raise SqlRestError (403) for a WebSocket that a page of another server opens.
+
+    A browser lets pages open WebSockets to any address, and may add the user's credentials.
+    """
+    given = (header(scope, b"origin") or b"").decode("latin-1")
+    host = (header(scope, b"host") or b"").decode("latin-1")
+    if given and given.partition("://")[2] != host and not {given, "*"} & set(origins):
+        raise SqlRestError(FORBIDDEN, f"Pages of {given} may not open a WebSocket here")
 
 
 def _accepted(scope: Scope, types: Sequence[str], default: str | None = None) -> str:

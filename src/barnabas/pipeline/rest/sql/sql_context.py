@@ -14,6 +14,7 @@ import trio
 from barnabas.pipeline.rest.job_rights import RestAccess
 from barnabas.pipeline.rest.sql.sql_errors import (
     BAD_STATEMENT,
+    SEQUENCE_UNKNOWN,
     SERVER_ERROR,
     TOO_MANY_QUERIES,
     SqlRestError,
@@ -113,6 +114,8 @@ class SqlContext:
     relay: StandbyRelay = attrs.field(factory=StandbyRelay)
     queries: RunningRows = attrs.field(factory=RunningRows)
     commands: CommandLog = attrs.field(factory=CommandLog)
+    origins: tuple[str, ...] = ()
+    """Origins whose pages may open a WebSocket here, beside those of this server."""
     threads: trio.CapacityLimiter = attrs.field(factory=lambda: trio.CapacityLimiter(_THREADS))
 
     def session(self, request: SqlRequest) -> SessionStatements:
@@ -121,6 +124,15 @@ class SqlContext:
         session.variables.update(request.variables)
         session.properties.update(request.properties)
         return session
+
+    def check_sequence(self, request: SqlRequest) -> None:
+        """Raise SqlRestError (50301) while the command that a request waits for has not run."""
+        last = self.commands.last
+        if request.sequence is not None and request.sequence > last:
+            raise SqlRestError(
+                SEQUENCE_UNKNOWN,
+                f"The command {request.sequence} has not run: the newest one here is {last}",
+            )
 
     async def run(self, call: Callable[[], _T], statement: str | None = None) -> _T:
         """Call something that blocks, in a thread.

@@ -16,7 +16,7 @@ from barnabas.http import (
 )
 from barnabas.http.asgi import Body
 from barnabas.pipeline.rest.sql.row_formats import dumps
-from barnabas.pipeline.rest.sql.sql_api import SqlApi
+from barnabas.pipeline.rest.sql.sql_api import SOCKET_PATH, SqlApi
 from barnabas.pipeline.rest.sql.sql_context import SqlContext
 from barnabas.pipeline.rest.sql.sql_errors import SqlRestError
 from barnabas.pipeline.rest.sql.standby_relay import StandbyRelay
@@ -87,6 +87,7 @@ async def serve_sql(
         server.access,
         server.active_url,
         StandbyRelay(listen.http.tls),
+        origins=listen.http.cross_origin.origins,
     )
     await serve_app(
         SqlApi(context).asgi(),
@@ -97,6 +98,7 @@ async def serve_sql(
         stop=stop,
         listener=listener,
         streamed_paths=("/inserts-stream",),
+        socket_paths=(SOCKET_PATH,),
         task_status=task_status,
     )
 

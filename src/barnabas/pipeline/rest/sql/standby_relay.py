@@ -37,7 +37,7 @@ _KEEP_ALIVE: Final = ((socket.TCP_KEEPIDLE, 15), (socket.TCP_KEEPINTVL, 5), (soc
 """A host that is gone ends the connection after half a minute."""
 _LENGTH: Final = "content-length"
 
-_Stream = trio.SocketStream | trio.SSLStream[trio.SocketStream]
+PeerStream = trio.SocketStream | trio.SSLStream[trio.SocketStream]
 
 
 def replayed(body: bytes, receive: Receive) -> Receive:
@@ -64,6 +64,15 @@ class StandbyRelay:
         its response does not begin; ConnectionAbortedError when the response does not end;
         ClientGoneError.
         """
+        stream, query = await self.connected(active_url, scope)
+        async with stream:
+            await _Exchange(stream, scope, receive, send).run(active_url, query)
+
+    async def connected(self, active_url: str, scope: Scope) -> tuple[PeerStream, str]:
+        """Connect to the active runner, and return the query of a request for it, too.
+
+        Raises SqlRestError (50302).
+        """
         query = query_of_next_hop(scope["query_string"].decode("latin-1"))
         if not active_url or query is None:
             raise SqlRestError(
@@ -71,11 +80,9 @@ class StandbyRelay:
                 "This runner stands by, and its group has no active runner that serves SQL now: "
                 "send the request again in some seconds, or start one with --sql",
             )
-        stream = await self._connected(active_url)
-        async with stream:
-            await _Exchange(stream, scope, receive, send).run(active_url, query)
+        return await self._connected(active_url), query
 
-    async def _connected(self, url: str) -> _Stream:
+    async def _connected(self, url: str) -> PeerStream:
         parts = urlsplit(url)
         host = parts.hostname or ""
         port = parts.port or (443 if parts.scheme == "https" else 80)
@@ -104,7 +111,7 @@ class StandbyRelay:
 class _Exchange:
     """One request and its response."""
 
-    def __init__(self, stream: _Stream, scope: Scope, receive: Receive, send: Send) -> None:
+    def __init__(self, stream: PeerStream, scope: Scope, receive: Receive, send: Send) -> None:
         self._stream = stream
         self._scope = scope
         self._receive = receive

@@ -16,7 +16,6 @@ from barnabas.pipeline.rest.sql.sql_context import failure
 from barnabas.pipeline.rest.sql.sql_errors import (
     BAD_REQUEST,
     QUERY_ENDPOINT,
-    SEQUENCE_UNKNOWN,
     SqlRestError,
 )
 from barnabas.pipeline.sql import statement_values as st
@@ -40,12 +39,7 @@ async def statements(call: SqlCall) -> None:
     The error of one that fails while it runs has the answers to those before it.
     """
     request = statement_request(await read_body(call.receive), "ksql", "streamsProperties")
-    last = call.context.commands.last
-    if request.sequence is not None and request.sequence > last:
-        raise SqlRestError(
-            SEQUENCE_UNKNOWN,
-            f"The command {request.sequence} has not run: the newest one here is {last}",
-        )
+    call.context.check_sequence(request)
     session = call.context.session(request)
     entities: list[dict[str, Any]] = []
     texts = list(_texts(request.text))
