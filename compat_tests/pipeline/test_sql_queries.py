@@ -142,6 +142,30 @@ def test_aggregates_with_having_are_a_table(engine) -> None:
         assert texts[b"pen"] == b"\x0a\x07\x0a\x03pen\x10\x02"
 
 
+def test_groups_that_have_not_met_having_get_no_tombstones(engine) -> None:
+    query = """
+    CREATE TABLE often AS SELECT item, COUNT(*) AS n FROM orders
+        GROUP BY item HAVING COUNT(*) > 1;
+    CREATE TABLE twice AS SELECT item, COUNT(*) AS n FROM orders
+        WINDOW TUMBLING (SIZE 10 MILLISECONDS, GRACE PERIOD 0 MILLISECONDS)
+        GROUP BY item HAVING COUNT(*) = 2 EMIT FINAL;
+    CREATE TABLE once AS SELECT item, COUNT(*) AS n FROM orders
+        GROUP BY item HAVING COUNT(*) = 1;
+    """
+    with driver_of(engine, query) as driver:
+        for ms, item in enumerate(["pen", "ink", "pen"]):
+            driver.pipe("orders", order(1, item=item, price=1, ms=ms))
+            driver.process()
+        driver.pipe("orders", order(2, item="end", price=1, ms=30))
+        driver.process()
+        driver.pipe("orders", order(2, item="end", price=1, ms=31))
+        assert values(driver.read("OFTEN")) == [{"N": 2}, {"N": 2}]
+        assert values(driver.read("TWICE")) == [{"N": 2}]
+        found = [(each.key, each.value and json.loads(each.value)) for each in driver.read("ONCE")]
+        assert (b"pen", {"N": 1}) in found
+        assert found.index((b"pen", {"N": 1})) < found.index((b"pen", None))
+
+
 def test_windows_are_in_the_keys(engine) -> None:
     query = """
     CREATE TABLE out AS SELECT item, WINDOWSTART AS begun, COUNT(*) AS n FROM orders

@@ -191,3 +191,28 @@ def test_keys_of_a_map_are_columns_and_names_in_a_struct_are_not() -> None:
     found = [relations.qualified(each.expression) for each in statement.items]
     names = [[column.sql() for column in each.find_all(exp.Column)] for each in found]
     assert names == [['"R"."OTHER"', '"R"."ID"'], ['"R"."ID"']]
+
+
+@pytest.mark.parametrize(
+    ("having", "is_lasting"),
+    [
+        ("COUNT(*) > 3", True),
+        ("(3 <= COUNT(*) AND name <> 'x') OR MAX(id) >= COUNT_DISTINCT(id)", False),
+        ("(3 <= COUNT(*) AND name <> 'x') OR MAX(id) >= MIN(id)", True),
+        ("MIN(id) < 10", True),
+        ("10 > MIN(id)", True),
+        ("MIN(id) > 10", False),
+        ("COUNT(*) = 2", False),
+        ("COUNT(*) < 2", False),
+        ("NOT COUNT(*) > 2", False),
+        ("SUM(id) > 100", False),
+        ("COUNT(*) BETWEEN 2 AND 5", False),
+        ("name = 'x' AND name IS NOT NULL", True),
+        ("COUNT(*) > UNIX_TIMESTAMP()", False),
+        ("COUNT(*) - 5 > 0", False),
+    ],
+)
+def test_condition_of_having_that_groups_never_cease_to_meet(having: str, is_lasting: bool) -> None:
+    found = plan(f"SELECT name, COUNT(*) AS n FROM s GROUP BY name HAVING {having}").having
+    assert found is not None
+    assert found.is_lasting is is_lasting

@@ -58,9 +58,18 @@ class Table:
         """Return the changes as a streaming DataFrame of Spark."""
         return visible(self.frame)
 
-    def filter(self, predicate: Expression) -> Self:
-        """Keep the keys for which `predicate` is true; the others are deleted (null values)."""
+    def filter(self, predicate: Expression, *, is_lasting: bool = False) -> Self:
+        """Keep the keys for which `predicate` is true; the others are deleted (null values).
+
+        `is_lasting` says that a key which has passed always passes, as with `value > 3` of counts:
+        then changes that do not pass are left out, since there is nothing to delete.
+        """
         condition = column(self.frame, predicate, "BOOLEAN")
+        if is_lasting:
+            passing = functions().col(VALUE).isNull() | condition
+            return self._mapped(
+                "KTABLE-FILTER-", lambda frame: self._of(frame).filter(passing).frame
+            )
         kept = functions().when(condition, functions().col(VALUE))
         return self._mapped("KTABLE-FILTER-", lambda frame: evaluated(frame, {VALUE: kept}))
 
@@ -77,11 +86,8 @@ class Table:
         `returns` is the type of a function's results.
         """
 
-        from barnabas.pipeline.streams.record_stream import Stream
-
         def change(frame: DataFrame) -> DataFrame:
-            stream = Stream(frame, self.inputs)
-            return stream.map_values(value, returns=returns, **fields).frame
+            return self._of(frame).map_values(value, returns=returns, **fields).frame
 
         return self._mapped("KTABLE-MAPVALUES-", change)
 
@@ -201,6 +207,12 @@ class Table:
         return attrs.evolve(
             self, frame=frame, output_mode="append", followed=None, closed=None, node=node
         )
+
+    def _of(self, frame: DataFrame) -> "Stream":
+        """Return changes as a stream outside the topology."""
+        from barnabas.pipeline.streams.record_stream import Stream
+
+        return Stream(frame, self.inputs)
 
     def _mapped(self, prefix: str, change: Callable[[DataFrame], DataFrame]) -> Self:
         def mapped(followed: Followed, kernel: RowKernel) -> DataFrame:

@@ -87,6 +87,15 @@ class Aggregation:
 
 
 @dataclass(frozen=True)
+class Having:
+    """HAVING: a condition for groups."""
+
+    condition: TypedExpression
+    is_lasting: bool
+    """True when a group of a stream never ceases to meet it."""
+
+
+@dataclass(frozen=True)
 class NamedExpression:
     """A column of the result."""
 
@@ -104,7 +113,7 @@ class QueryPlan:
     where: TypedExpression | None
     table_functions: tuple[TableFunction, ...]
     aggregation: Aggregation | None
-    having: TypedExpression | None
+    having: Having | None
     key: tuple[NamedExpression, ...]
     value: tuple[NamedExpression, ...]
     columns: tuple[str, ...]

@@ -15,10 +15,12 @@ from barnabas.pipeline.sql.analysis.aggregation import (
     without_table_functions,
 )
 from barnabas.pipeline.sql.analysis.joined_sources import JoinedSources, joined
+from barnabas.pipeline.sql.analysis.lasting_conditions import is_lasting
 from barnabas.pipeline.sql.analysis.plan_values import (
     JOINED,
     ROWS,
     Aggregation,
+    Having,
     NamedExpression,
     PlannedRelation,
     QueryPlan,
@@ -51,7 +53,7 @@ class _Results:
     what: str
     table_functions: Sequence[TableFunction] = ()
     aggregation: Aggregation | None = None
-    having: TypedExpression | None = None
+    having: Having | None = None
     takes_any: bool = False
     """True when any one of `keys` is the key: the sides of joins."""
 
@@ -175,9 +177,9 @@ def _grouped(query: Select, relations: Relations) -> _Results:
     items = projection.items_of(query, relations)
     grouping = Grouping(relations, group, query.window)
     nodes = [grouping.rewritten(each.node) for each in items]
-    having = None
+    condition = None
     if query.having is not None:
-        having = grouping.rewritten(relations.qualified(query.having))
+        condition = grouping.rewritten(relations.qualified(query.having))
     if not grouping.aggregates:
         raise SqlError(
             "GROUP BY needs an aggregate in SELECT or HAVING, such as COUNT(*)",
@@ -187,12 +189,18 @@ def _grouped(query: Select, relations: Relations) -> _Results:
     _, functions = without_table_functions([each.node for each in items], relations)
     if functions:
         raise SqlError("Table functions are not for GROUP BY", *place_of(query.items[0].expression))
-    typed_having = None if having is None else typed(having, scope)
-    if typed_having is not None and typed_having.type not in (BOOLEAN, NULL):
-        raise SqlError(f"HAVING is a BOOLEAN, and this one {typed_having.type}", 1, 1)
+    having = None if condition is None else _having(condition, grouping, scope)
     return _Results(
-        items, nodes, scope, group, types, "grouping", (), grouping.planned(types), typed_having
+        items, nodes, scope, group, types, "grouping", (), grouping.planned(types), having
     )
+
+
+def _having(node: exp.Expr, grouping: Grouping, scope: Relations) -> Having:
+    found = typed(node, scope)
+    if found.type not in (BOOLEAN, NULL):
+        raise SqlError(f"HAVING is a BOOLEAN, and this one {found.type}", 1, 1)
+    functions = {each.name: each.function.name for each in grouping.aggregates}
+    return Having(found, is_lasting(node, functions))
 
 
 def _plain(

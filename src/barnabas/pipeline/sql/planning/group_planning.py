@@ -56,7 +56,11 @@ def grouped_stream(
         }
     if plan.emit == "FINAL":
         table = table.final()
-    return _projected(table, plan, _layout(aggregation, results))
+    made = _layout(aggregation, results)
+    if plan.having is not None:
+        is_lasting = plan.having.is_lasting or plan.emit == "FINAL"
+        table = table.filter(column_of(plan.having.condition, made), is_lasting=is_lasting)
+    return table.map_values(structure(plan.value, made))
 
 
 def grouped_table(table: Table, plan: QueryPlan, aggregation: Aggregation, layout: Layout) -> Table:
@@ -73,7 +77,10 @@ def grouped_table(table: Table, plan: QueryPlan, aggregation: Aggregation, layou
         each.name: folds.result(each.name, functions().col("value"))
         for each in aggregation.aggregates
     }
-    return _projected(found, plan, _layout(aggregation, results))
+    made = _layout(aggregation, results)
+    if plan.having is not None:
+        found = found.filter(column_of(plan.having.condition, made))
+    return found.map_values(structure(plan.value, made))
 
 
 def _names(aggregation: Aggregation) -> list[str]:
@@ -129,12 +136,6 @@ def _layout(aggregation: Aggregation, results: dict[str, Column]) -> Layout:
         made[WINDOW, "WINDOWSTART"] = f.unix_millis(window.getField("start"))
         made[WINDOW, "WINDOWEND"] = f.unix_millis(window.getField("end"))
     return made
-
-
-def _projected(table: Table, plan: QueryPlan, layout: Layout) -> Table:
-    if plan.having is not None:
-        table = table.filter(column_of(plan.having, layout))
-    return table.map_values(structure(plan.value, layout))
 
 
 def _window(window: WrittenWindow) -> Window:
