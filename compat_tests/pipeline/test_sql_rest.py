@@ -22,6 +22,7 @@ from compat_tests.pipeline.connect_workers import RunnerProcess
 from compat_tests.servers import ServerProcess
 from compat_tests.sql_case_files import rest_cases_of
 from compat_tests.sql_rest_case_runs import RestServers
+from tests.pipeline.rest.sql.kafbat_client import select_tables, statement_tables
 from tests.pipeline.sql.test_imports import record
 from tests.registry.live_registry import live_registry
 
@@ -309,6 +310,23 @@ def test_ksqldb_of_pypi(api: httpx.Client, clicks: str) -> None:
         "inserted": [{"status": "ok", "seq": 0}],
         "pushed": [["a"], ["b"], ["f"]],
     }
+
+
+def test_rows_of_kafbat_ui_come_one_by_one(api: httpx.Client, clicks: str) -> None:
+    push = f"SELECT id, ms, STRUCT(a := ms, b := 'x') AS s FROM {clicks} EMIT CHANGES;"
+    found = select_tables(api, push, {"auto.offset.reset": "earliest"})
+    columns, *rows = islice(found, 3)
+    last = "`S` STRUCT<`A` BIGINT, `B` STRING>"
+    assert columns == ("Schema", ["`ID` STRING", "`MS` BIGINT", last], [], False)
+    assert [each.rows[0][:2] for each in rows] == [["a", 1], ["b", 2]]
+    inserted(api, [{"target": clicks}, {"id": "c", "ms": 3}])
+    assert next(found).rows == [["c", 3, {"A": 3, "B": "x"}]]
+    found.close()
+    pulled = list(select_tables(api, f"SELECT id FROM {clicks} WHERE ms > 1;", {}))
+    assert [each.rows for each in pulled] == [[], [["b"]], [["c"]]]
+    (explained,) = statement_tables(api, f"EXPLAIN {push}")
+    assert explained.title == "Queries Description"
+    assert explained.dicts()[0]["sources"] == [clicks]
 
 
 def test_statements_of_a_ksqldb_server_are_imported(
