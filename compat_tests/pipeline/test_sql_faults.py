@@ -147,6 +147,24 @@ def test_record_of_an_incompatible_schema_is_a_dead_letter(
     runner.execute("DROP STREAM seen; DROP STREAM orders;")
 
 
+def test_statement_behind_a_query_finds_the_schemas_that_the_query_writes(
+    bootstrap: str, runner: LineRunner, unique: Callable[[str], str]
+) -> None:
+    topic, counts = unique("visits"), unique("counts")
+    create_topics(bootstrap, [topic], 1)
+    *_, read = runner.execute(
+        f"""
+        CREATE STREAM visits (url STRING, day INT)
+            WITH (kafka_topic='{topic}', value_format='JSON');
+        CREATE TABLE visited WITH (kafka_topic='{counts}', format='AVRO') AS
+            SELECT url, day, COUNT(*) AS n FROM visits GROUP BY url, day;
+        CREATE STREAM changes WITH (kafka_topic='{counts}', format='AVRO');
+        """
+    )
+    assert read == "created stream CHANGES"
+    runner.execute("DROP STREAM changes; DROP TABLE visited; DROP STREAM visits;")
+
+
 def test_topic_that_is_created_again_fails_queries_until_each_is_set_to_read_it(
     bootstrap: str, runner: LineRunner, unique: Callable[[str], str]
 ) -> None:

@@ -103,6 +103,22 @@ def test_partition_by_and_delimited(engine) -> None:
         ]
 
 
+def test_partition_by_of_a_record_without_value_has_what_its_key_gives(engine) -> None:
+    query = """
+    CREATE STREAM unknown WITH (key_format='JSON') AS
+        SELECT * FROM orders PARTITION BY item IS NULL;
+    CREATE STREAM doubled WITH (key_format='JSON') AS
+        SELECT id * 2, rowtime, item FROM orders PARTITION BY id * 2, rowtime;
+    """
+    with driver_of(engine, query) as driver:
+        driver.pipe("orders", ks.TestRecord(bytes([0, 0, 0, 3]), None, 5), order(4, item="a", ms=6))
+        assert [each.key for each in driver.read("UNKNOWN")] == [None, b"false"]
+        assert [json.loads(each.key or b"") for each in driver.read("DOUBLED")] == [
+            {"KSQL_COL_0": 6, "ROWTIME": None},
+            {"KSQL_COL_0": 8, "ROWTIME": 6},
+        ]
+
+
 def test_table_functions_make_a_row_for_each_element(engine) -> None:
     query = "CREATE STREAM out AS SELECT id, EXPLODE(tags) AS tag, item FROM orders;"
     with driver_of(engine, query) as driver:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from barnabas.cli.main import run
-from barnabas.cli.serve_command import configuration
+from barnabas.cli.serve_command import configuration, registry_option
 from barnabas.config import ConfigError, NodeConfig
 
 
@@ -85,3 +85,25 @@ def test_serve_imports_no_kafka_client_and_no_rich() -> None:
     )
     out = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=True)
     assert out.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize(
+    ("listen", "url"),
+    [
+        ("127.0.0.1:8081", "http://127.0.0.1:8081"),
+        ("0.0.0.0:81", "http://127.0.0.1:81"),
+        ("[::1]:81", "http://[::1]:81"),
+    ],
+)
+def test_sql_gets_the_registry_beside_the_node(listen: str, url: str) -> None:
+    expected = ("--set", f"ksql.schema.registry.url={url}")
+    assert registry_option(listen, None) == expected
+
+
+def test_sql_keeps_the_registry_of_its_file(tmp_path: Path) -> None:
+    file = tmp_path / "runner.properties"
+    file.write_text("group.id=jobs\n")
+    assert registry_option("127.0.0.1:8081", file) != ()
+    file.write_text("ksql.schema.registry.url=http://registry:8081\n")
+    assert registry_option("127.0.0.1:8081", file) == ()
+    assert registry_option("127.0.0.1:0", None) == ()

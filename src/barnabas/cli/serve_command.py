@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 SECURED_MARKS: Final = ("admin.properties", "node.pem")
 """The files that a node with --secure has in its directory."""
 
+_REGISTRY: Final = "ksql.schema.registry.url"
+_EVERY_ADDRESS: Final = ("", "0.0.0.0", "[::]")
 _STOP_GRACE_S = {"pipelines": 60.0}
 """A runner ends the transactions of its jobs (20 s at most), then Spark's JVM (30 s at most)."""
 
@@ -116,10 +118,14 @@ def serve(
         wanted.append(
             _Companion("registry", registry_listen, "--client-config", registry_client_config)
         )
-    if pipelines or sql:
-        more = ("--sql", "--sql-listen", sql_listen) if sql else ()
-        wanted.append(_Companion("pipelines", pipelines_listen, "--config", pipelines_config, more))
     try:
+        if pipelines or sql:
+            more = ("--sql", "--sql-listen", sql_listen) if sql else ()
+            if sql and registry and not secure:
+                more += registry_option(registry_listen, pipelines_config)
+            wanted.append(
+                _Companion("pipelines", pipelines_listen, "--config", pipelines_config, more)
+            )
         if secure:
             _check_secure(file)
             if nodes is not None:
@@ -218,6 +224,20 @@ def _refuse_open(directory: Path) -> None:
             f"{directory} is the directory of a node that was started with --secure: add --secure, "
             f"or remove {marks} from it to serve without"
         )
+
+
+def registry_option(listen: str, file: Path | None) -> tuple[str, ...]:
+    """Return the option that names the registry beside the node to SQL, unless the file names one.
+
+    A registry on any free port has no address yet. Raises ConfigError for a file that is wrong.
+    """
+    from barnabas.config import properties_file
+
+    host, _, port = listen.rpartition(":")
+    if port == "0" or _REGISTRY in ({} if file is None else properties_file.read(file)):
+        return ()
+    local = "127.0.0.1" if host in _EVERY_ADDRESS else host
+    return "--set", f"{_REGISTRY}=http://{local}:{port}"
 
 
 def _options(companion: _Companion) -> list[str]:

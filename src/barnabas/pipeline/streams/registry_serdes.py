@@ -130,14 +130,16 @@ class RegistrySerde(Serde):
             raise RegistrySchemaError(f"the schema of subject {subject}: {error}") from error
         return found
 
-    def versions(self, context: SerdeContext) -> Iterator[SubjectSerde]:
-        """Yield the serdes of the schemas of the subject, the newest first, without other types.
+    def earlier(self, context: SerdeContext, newest: SubjectSerde) -> Iterator[SubjectSerde]:
+        """Yield the serdes of the subject's other schemas, the newest first, without other types.
 
         Raises RegistrySchemaError.
         """
         urls, subject = self._place(context)
         try:
             for schema_id in RegistryClient(urls).ids_of_versions(subject):
+                if schema_id == newest.schema_id:
+                    continue
                 with contextlib.suppress(RegistrySchemaError):
                     yield attrs.evolve(self, schema=None, schema_id=schema_id).prepared(context)
         except ConnectError as error:

@@ -32,6 +32,7 @@ from barnabas.pipeline.sql.hosting.query_configs import (
 )
 from barnabas.pipeline.sql.hosting.table_swaps import TableSwaps
 from barnabas.pipeline.sql.hosting.table_views import TableViews
+from barnabas.pipeline.sql.planning.query_writing import register_schemas
 from barnabas.pipeline.sql.shell.created_topics import (
     create_declared,
     create_sink,
@@ -265,6 +266,7 @@ class HostedSql:
     def _create_topics(self, change: CatalogChange, result: AppliedChange) -> None:
         statement = change.statement
         if result.started is not None:
+            register_schemas(result.started.query.sink, self.settings.registry)
             create_sink(self._cluster(), result.started.query)
             if result.is_built:
                 name = staging_topic(self.job_of(result.started.name))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from barnabas.pipeline.sql.analysis.plan_values import ROWS, QueryPlan
 from barnabas.pipeline.sql.planning.column_structs import each_of, struct_of
-from barnabas.pipeline.sql.planning.expression_columns import column_of, structure
+from barnabas.pipeline.sql.planning.expression_columns import column_of, places_of, structure
 from barnabas.pipeline.sql.planning.group_planning import grouped_stream, grouped_table
 from barnabas.pipeline.sql.planning.join_planning import Side, joined_sources
 from barnabas.pipeline.sql.planning.source_reading import (
@@ -70,8 +70,20 @@ def _projected(stream: Stream, plan: QueryPlan, layout: Layout) -> Stream:
         return stream.map_values(value)
     f = functions()
     value = f.when(f.col("value").isNotNull(), value)
-    key = structure(plan.key, layout) if plan.key else f.lit(None).cast("struct<_is_there:boolean>")
+    key = _new_key(plan, layout) if plan.key else f.lit(None).cast("struct<_is_there:boolean>")
     return stream.map(key=key, value=value)
+
+
+def _new_key(plan: QueryPlan, layout: Layout) -> Column:
+    """Return the key of PARTITION BY. Without a value it has what the old key alone gives."""
+    old = {(plan.source.alias, each.name) for each in plan.source.source.key}
+    has_value = functions().col("value").isNotNull()
+    parts: list[tuple[str, Column]] = []
+    for each in plan.key:
+        found = column_of(each.expression, layout)
+        is_of_key = places_of(each.expression, layout) <= old
+        parts.append((each.name, found if is_of_key else functions().when(has_value, found)))
+    return struct_of(parts)
 
 
 def _exploded(stream: Stream, plan: QueryPlan, layout: Layout) -> tuple[Stream, Layout]:

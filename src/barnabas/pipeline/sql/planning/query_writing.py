@@ -10,12 +10,15 @@ import attrs
 from barnabas.pipeline.sql.planning.query_planning import planned
 from barnabas.pipeline.sql.planning.source_reading import time_of
 from barnabas.pipeline.sql.planning.sql_serdes import key_serde, value_serde
+from barnabas.pipeline.sql.sql_failures import UnresolvedError
 from barnabas.pipeline.streams.record_stream import Stream
 from barnabas.pipeline.streams.record_table import Table
+from barnabas.pipeline.streams.registry_serdes import RegistrySchemaError
 from barnabas.pipeline.streams.serdes import Column, Serde, SerdeContext, functions
 
 if TYPE_CHECKING:
     from barnabas.pipeline.sql.analysis.plan_values import WrittenQuery
+    from barnabas.pipeline.sql.catalog.source_values import Source
     from barnabas.pipeline.streams.stream_app import App
     from barnabas.pipeline.streams.stream_queries import StreamQuery
 
@@ -37,6 +40,19 @@ def _with_time(records: Stream | Table, time: Column) -> Stream:
     stream = records.to_stream() if isinstance(records, Table) else records
     is_known = functions().col("value").isNull() | time.isNotNull()
     return stream.filter(is_known).with_time(time)
+
+
+def register_schemas(sink: Source, registry: str) -> None:
+    """Register the schemas that a query writes, so that the next statements find them.
+
+    Raises UnresolvedError without a registry, and where the registry refuses a schema.
+    """
+    key = key_serde(sink, with_window=False, writes=True)
+    for side, serde in (("key", key), ("value", value_serde(sink, writes=True))):
+        try:
+            serde.prepared(SerdeContext(sink.topic, side, registry))
+        except RegistrySchemaError as error:
+            raise UnresolvedError(f"{sink.name} cannot be written: {error}") from None
 
 
 def written(

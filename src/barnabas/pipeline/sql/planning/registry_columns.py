@@ -56,7 +56,8 @@ class RegistryColumns(Serde):
             return attrs.evolve(self, inner=own.prepared(context))
         if not context.registry:
             raise UnresolvedError(
-                f"The format {self.form.name} needs a schema registry: name it with --registry"
+                f"The format {self.form.name} needs a schema registry: name it with --registry, or "
+                "to a runner with ksql.schema.registry.url"
             )
         if self.writes:
             return attrs.evolve(self, inner=own.prepared(context))
@@ -72,7 +73,7 @@ class RegistryColumns(Serde):
         found = newest.prepared(context)
         if self.form.schema_id is not None or self._fits(found):
             return found
-        for each in newest.versions(context):
+        for each in newest.earlier(context, found):
             if self._fits(each):
                 return each
         return found
