@@ -279,12 +279,18 @@ class HostedSql:
         for each in result.ended:
             name = self.job_of(each)
             records += [ConnectorRecord(name, None), TargetRecord(name, None)]
-        records += [TargetRecord(self.job_of(each), _STARTED) for each in result.released]
+        released = [self.job_of(each) for each in result.released]
+        records += [TargetRecord(each, _STARTED) for each in released if self._is_stopped(each)]
         if result.started is not None:
             config = self._configuration(change, result, result.started, properties)
             self._check(config)
             records.append(ConnectorRecord(self.job_of(result.started.name), config))
         return records
+
+    def _is_stopped(self, job: str) -> bool:
+        """True for a job that is not to run; a paused one is another."""
+        found = self._runner.store.state.connectors.get(job)
+        return found is not None and found.target is TargetState.STOPPED
 
     def _configuration(
         self,
@@ -360,6 +366,11 @@ class _SwapPort:
         """Return the stored configuration of a job, None without one."""
         found = self._runner.store.state.connectors.get(job)
         return None if found is None else found.config
+
+    def target_of(self, job: str) -> TargetState | None:
+        """Return the state that is wanted of a job, None without one."""
+        found = self._runner.store.state.connectors.get(job)
+        return None if found is None else found.target
 
     def write(self, after: Catalog, configurations: Sequence[ConfigRecord]) -> None:
         """Write a change in one transaction. Raises UnresolvedError."""
