@@ -153,6 +153,19 @@ def test_table_is_built_beside_the_query_that_has_it_and_then_swapped(node: Node
         assert "swap-CTAS_T_1-staging" not in topics
 
 
+def test_rebuilt_table_warns_of_records_that_its_source_has_deleted(node: Node) -> None:
+    with hosted(node, "less") as found:
+        found.execute(SOURCE.format("less-in") + "CREATE " + TABLE.format("less"))
+        produce(node, "less-in", [(b"a", b"1", 1)] * 3)
+        ClusterState({"bootstrap.servers": node.bootstrap}).delete_records({("less-in", 1): 2})
+        (answer,) = found.sql.session().execute("CREATE OR REPLACE " + WIDER.format("less"))
+        assert isinstance(answer, CommandDone)
+        assert answer.warnings == (
+            "The rebuilt table lacks the rows of records that are deleted from topic less-in: "
+            "partition 1 starts at offset 2",
+        )
+
+
 @pytest.mark.parametrize(
     ("text", "left"),
     [

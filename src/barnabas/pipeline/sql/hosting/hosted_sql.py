@@ -36,6 +36,7 @@ from barnabas.pipeline.sql.shell.created_topics import (
     create_declared,
     create_sink,
     create_staging,
+    deleted_records,
 )
 from barnabas.pipeline.sql.shell.session_statements import SessionStatements
 from barnabas.pipeline.sql.shell.session_values import SessionSettings
@@ -209,6 +210,7 @@ class HostedSql:
             stored, before = self._topic.catalog, self.catalog
             result = change.applied_to(before)
             configurations = self._configurations(change, result, properties)
+            result = replace(result, warnings=self._warnings(result))
             self._create_topics(change, result)
             self.on_loop(lambda: self._topic.write(stored, result.catalog, configurations))
             self._end(result, before)
@@ -261,6 +263,13 @@ class HostedSql:
                 f"The catalog is not complete, so nothing changes it: {problem}. Upgrade barnabas, "
                 "or write a null value for this key"
             )
+
+    def _warnings(self, result: AppliedChange) -> tuple[str, ...]:
+        """Return what the rows of a table that is rebuilt lack."""
+        if result.started is None or not result.is_built:
+            return ()
+        names = {each.source.topic for each in result.started.query.plan.relations}
+        return tuple(deleted_records(self._cluster(), sorted(names)))
 
     def _create_topics(self, change: CatalogChange, result: AppliedChange) -> None:
         statement = change.statement
