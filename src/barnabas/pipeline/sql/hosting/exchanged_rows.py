@@ -54,7 +54,7 @@ class Row:
 
 @attrs.frozen
 class Changes:
-    """What makes the rows of one partition those of another topic's."""
+    """The records that make the rows of one partition those of another topic's."""
 
     partition: int
     gone: list[bytes]
@@ -87,7 +87,7 @@ class Exchange:
     topic: str
     properties: Mapping[str, Any] = attrs.field(repr=False)
     timeout_ms: int
-    """The time that the transaction may take where the brokers do not tell their limit."""
+    """The time that the transaction may take where the limit of the brokers is not known."""
 
     def is_done(self) -> bool:
         """True when the table's topic has the new rows.
@@ -201,7 +201,7 @@ class Exchange:
 
 
 def changes_of(partition: int, table: Iterable[Row], built: Iterable[Row]) -> Changes:
-    """Return what makes the rows of one topic's partition those of the other topic's."""
+    """Return the changes that make the rows of a topic's partition those of the other topic's."""
     known = {row.key: _digest(row.value) for row in table}
     newest = {row.key: (row.offset, _digest(row.value)) for row in built}
     gone = [

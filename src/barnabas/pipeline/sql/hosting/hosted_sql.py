@@ -265,7 +265,7 @@ class HostedSql:
             )
 
     def _warnings(self, result: AppliedChange) -> tuple[str, ...]:
-        """Return what the rows of a table that is rebuilt lack."""
+        """Return warnings about rows that a rebuilt table will not have."""
         if result.started is None or not result.is_built:
             return ()
         names = {each.source.topic for each in result.started.query.plan.relations}

@@ -82,7 +82,7 @@ class AppliedChange:
     released: tuple[str, ...] = ()
     """The queries that had stopped for a swap which is not made any longer."""
     warnings: tuple[str, ...] = ()
-    """What the new rows lack."""
+    """Sentences for the answer about rows that are missing."""
 
 
 def _changed(
