@@ -5,6 +5,7 @@ import sys
 import threading
 from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
+from typing import Any
 
 import pytest
 import trio
@@ -13,11 +14,13 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 pytest.importorskip("sqlglot")
 
+from barnabas.pipeline.delivery.driver.cluster_state import ClusterState
 from barnabas.pipeline.delivery.plan.job_plan import JobFailure
 from barnabas.pipeline.delivery.writing.record_producer import FencedError
+from barnabas.pipeline.delivery.writing.transactional_producer import TransactionalProducer
 from barnabas.pipeline.rest.job_rights import RestAccess
 from barnabas.pipeline.sql.hosting import exchanged_rows
-from barnabas.pipeline.sql.hosting.exchanged_rows import Exchange, Row
+from barnabas.pipeline.sql.hosting.exchanged_rows import Changes, Exchange, Row
 from barnabas.pipeline.sql.hosting.hosted_sql import HostedSql, NotActiveRunnerError
 from barnabas.pipeline.sql.shell.answer_values import CommandDone, QueryList
 from barnabas.pipeline.sql.sql_failures import SqlError
@@ -148,6 +151,19 @@ def test_table_is_built_beside_the_query_that_has_it_and_then_swapped(node: Node
         assert "swap-CTAS_T_0" in [each[0] for each in found.runner.engine.forgotten]
         topics = AdminClient({"bootstrap.servers": node.bootstrap}).list_topics().topics
         assert "swap-CTAS_T_1-staging" not in topics
+
+
+def test_rebuilt_table_warns_of_records_that_its_source_has_deleted(node: Node) -> None:
+    with hosted(node, "less") as found:
+        found.execute(SOURCE.format("less-in") + "CREATE " + TABLE.format("less"))
+        produce(node, "less-in", [(b"a", b"1", 1)] * 3)
+        ClusterState({"bootstrap.servers": node.bootstrap}).delete_records({("less-in", 1): 2})
+        (answer,) = found.sql.session().execute("CREATE OR REPLACE " + WIDER.format("less"))
+        assert isinstance(answer, CommandDone)
+        assert answer.warnings == (
+            "The rebuilt table lacks the rows of records that are deleted from topic less-in: "
+            "partition 1 starts at offset 2",
+        )
 
 
 @pytest.mark.parametrize(
@@ -310,14 +326,14 @@ def test_exchange_of_a_runner_that_has_lost_its_role_writes_nothing(
     produce(node, "lost", [(b"a", b"1", 0)])
     produce(node, "lost-staging", [(b"a", b"2", 0), (b"b", b"1", 1)])
     exchange = Exchange("lost-staging", "lost", {"bootstrap.servers": node.bootstrap}, 60_000)
-    differences = exchanged_rows.differences
+    changes_of = exchanged_rows.changes_of
 
-    def taken_over(table: Iterable[Row], built: Iterable[Row]) -> list[Row]:
+    def taken_over(partition: int, table: Iterable[Row], built: Iterable[Row]) -> Changes:
         assert not exchange.is_done()
-        return differences(table, built)
+        return changes_of(partition, table, built)
 
     with monkeypatch.context() as patch:
-        patch.setattr(exchanged_rows, "differences", taken_over)
+        patch.setattr(exchanged_rows, "changes_of", taken_over)
         with pytest.raises(FencedError):
             exchange.run()
     assert rows(node, "lost") == [[(b"a", b"1")], []]
@@ -326,3 +342,46 @@ def test_exchange_of_a_runner_that_has_lost_its_role_writes_nothing(
     assert rows(node, "lost") == [[(b"a", b"1"), (b"a", b"2")], [(b"b", b"1")]]
     assert exchange.is_done()
     assert exchange.run() == 0
+
+
+class KilledError(Exception):
+    """The process ends here."""
+
+
+def test_exchange_that_was_killed_in_its_transaction_is_made_again(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    admin = AdminClient({"bootstrap.servers": node.bootstrap})
+    for future in admin.create_topics([NewTopic("half", 2), NewTopic("half-staging", 2)]).values():
+        future.result(30)
+    produce(node, "half", [(b"a", b"1", 0), (b"b", b"1", 1)])
+    produce(node, "half-staging", [(b"a", b"2", 0), (b"c", b"1", 0)])
+    exchange = Exchange("half-staging", "half", {"bootstrap.servers": node.bootstrap}, 60_000)
+    send = TransactionalProducer.produce
+    killed: list[TransactionalProducer] = []
+
+    def killed_later(producer: TransactionalProducer, *record: Any) -> None:
+        send(producer, *record)
+        if record[2] == b"c":
+            producer.flush()
+            killed.append(producer)
+            raise KilledError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(TransactionalProducer, "produce", killed_later)
+        patch.setattr(exchanged_rows, "abandon", lambda _: None)
+        with pytest.raises(KilledError):
+            exchange.run()
+    assert killed
+    assert not exchange.is_done()
+    assert rows(node, "half") == [[(b"a", b"1")], [(b"b", b"1")]]
+    assert exchange.run() == 3
+    assert rows(node, "half") == [
+        [(b"a", b"1"), (b"a", b"2"), (b"c", b"1")],
+        [(b"b", b"1"), (b"b", None)],
+    ]
+
+
+def test_exchange_may_take_as_long_as_the_brokers_allow(node: Node) -> None:
+    found = ClusterState({"bootstrap.servers": node.bootstrap}).transaction_ms_max()
+    assert found == 900_000

@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 pytest.importorskip("sqlglot")
 
 from barnabas.pipeline.delivery.plan.job_plan import JobProgress, PartitionLag
+from barnabas.pipeline.jobs.core.job_supervision import TargetState
 from barnabas.pipeline.jobs.core.store_records import ConnectorRecord, TargetRecord
 from barnabas.pipeline.sql.analysis.applied_statements import Definition
 from barnabas.pipeline.sql.catalog.catalog_changes import Catalog
@@ -69,6 +71,9 @@ class World:
 
     def config_of(self, job: str, /) -> Mapping[str, str | None] | None:
         return self.configs.get(job)
+
+    def target_of(self, job: str, /) -> TargetState | None:
+        return TargetState(self.targets[job]) if job in self.configs else None
 
     def write(self, after: Catalog, configurations: Sequence[Any]) -> None:
         self.step()
@@ -240,6 +245,44 @@ def test_swap_that_cannot_be_made_leaves_both_queries_running(
     steps = world.steps
     swaps.look()  # not at once
     assert world.steps == steps
+
+
+def test_paused_query_stays_paused_when_the_swap_fails(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(self: FakeExchange) -> int:
+        del self
+        raise UnresolvedError("the topic is not there")
+
+    world.targets[OLD] = "PAUSED"
+    with monkeypatch.context() as patch:
+        patch.setattr(FakeExchange, "run", refused)
+        TableSwaps(world).look()
+    assert world.targets == {OLD: "PAUSED", NEW: "STARTED"}
+    TableSwaps(world).look()
+    check_swapped(world)
+
+
+def test_swap_that_fails_again_is_tried_at_longer_intervals(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried: list[float] = []
+
+    def refused(self: FakeExchange) -> int:
+        del self
+        tried.append(now)
+        raise UnresolvedError("the topic is not there")
+
+    now = 0.0
+    clock = SimpleNamespace(monotonic=lambda: now, sleep=lambda _: None)
+    monkeypatch.setattr(table_swaps, "time", clock)
+    monkeypatch.setattr(FakeExchange, "run", refused)
+    swaps = TableSwaps(world)
+    while now <= 3 * 3600:
+        swaps.look()
+        now += 30
+    between = [later - earlier for earlier, later in pairwise(tried)]
+    assert between == [60, 120, 240, 480, 960, 1920, 3600]
 
 
 def test_swap_that_fails_does_not_hold_another_one_up(

@@ -219,6 +219,18 @@ class ClusterState:
         except (KafkaException, KeyError, TypeError, ValueError):
             return None
 
+    def transaction_ms_max(self) -> int | None:
+        """Return the least `transaction.max.timeout.ms` of the brokers, None when one hides it."""
+        brokers = self._client.list_topics(timeout=_TIMEOUT_S).brokers
+        resources = [
+            _admin.ConfigResource(_admin.ConfigResource.Type.BROKER, str(each)) for each in brokers
+        ]
+        futures = self._client.describe_configs(resources, request_timeout=_TIMEOUT_S).values()
+        try:
+            return min(int(_result(each)["transaction.max.timeout.ms"].value) for each in futures)
+        except (KafkaException, KeyError, TypeError, ValueError):
+            return None
+
     def create_topic(
         self, name: str, partitions: int, config: Mapping[str, str], replication: int = -1
     ) -> None:

@@ -3,6 +3,10 @@
 The transaction has what differs: rows that are new or have other values, and tombstones for the
 keys that are gone. It also commits an offset of the staging topic: a runner that starts after a
 kill finds there whether the rows are exchanged. The partitions of both topics correspond.
+
+Each topic is read to compare them, then the staging topic once more for the rows that are written.
+The memory has the keys of a partition, and the offsets of the rows that differ, but no values. The
+transaction may take as long as the brokers allow: the next runner ends that of a killed one.
 """
 
 from __future__ import annotations
@@ -10,6 +14,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import time
+from array import array
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
@@ -44,6 +49,34 @@ class Row:
     value: bytes | None
     timestamp_ms: int = 0
     headers: Any = None
+    offset: int = 0
+
+
+@attrs.frozen
+class Changes:
+    """The records that make the rows of one partition those of another topic's."""
+
+    partition: int
+    gone: list[bytes]
+    """The keys that get a tombstone."""
+    offsets: array[int]
+    """The offsets of the other topic's rows that are written, in order."""
+
+    def rows(self, built: Iterable[Row]) -> Iterator[Row]:
+        """Yield the records to write. Raises UnresolvedError when `built` lacks one."""
+        for key in self.gone:
+            yield Row(self.partition, key, None)
+        left = iter(self.offsets)
+        wanted = next(left, None)
+        if wanted is None:
+            return
+        for row in built:
+            if row.offset == wanted:
+                yield row
+                wanted = next(left, None)
+                if wanted is None:
+                    return
+        raise UnresolvedError(f"The record at offset {wanted} of the rebuilt table is not there")
 
 
 @attrs.frozen
@@ -54,7 +87,7 @@ class Exchange:
     topic: str
     properties: Mapping[str, Any] = attrs.field(repr=False)
     timeout_ms: int
-    """The time that the transaction may take."""
+    """The time that the transaction may take where the limit of the brokers is not known."""
 
     def is_done(self) -> bool:
         """True when the table's topic has the new rows.
@@ -74,20 +107,26 @@ class Exchange:
         producer = self._producer()
         if self._has_mark():
             return 0
-        rows = [row for each in range(self._partitions()) for row in self._differences(each)]
+        changes = [self._changes(each) for each in range(self._partitions())]
         group = offset_reader(self.staging, self.properties).consumer_group_metadata()
         try:
             producer.begin()
-            for row in rows:
-                producer.produce(
-                    self.topic, row.value, row.key, row.partition, row.timestamp_ms, row.headers
-                )
+            for each in changes:
+                self._write(producer, each)
             producer.send_offsets([TopicPartition(self.staging, 0, _DONE)], group)
             producer.commit()
         except BaseException:
             abandon(producer)
             raise
-        return len(rows)
+        return sum(len(each.gone) + len(each.offsets) for each in changes)
+
+    def _write(self, producer: TransactionalProducer, changes: Changes) -> None:
+        first = changes.offsets[0] if changes.offsets else 0
+        built = self._records(self.staging, changes.partition, first)
+        for row in changes.rows(built):
+            producer.produce(
+                self.topic, row.value, row.key, row.partition, row.timestamp_ms, row.headers
+            )
 
     def _has_mark(self) -> bool:
         reader = offset_reader(self.staging, self.properties)
@@ -95,6 +134,7 @@ class Exchange:
 
     def _producer(self) -> TransactionalProducer:
         """Return a producer; those of earlier calls are fenced, and their transactions end."""
+        limit_ms = ClusterState(self.properties).transaction_ms_max()
         return TransactionalProducer(
             {
                 **self.properties,
@@ -102,7 +142,7 @@ class Exchange:
                 "enable.idempotence": True,
                 "acks": "all",
                 "delivery.report.only.error": True,
-                "transaction.timeout.ms": self.timeout_ms,
+                "transaction.timeout.ms": limit_ms or self.timeout_ms,
             }
         )
 
@@ -126,12 +166,15 @@ class Exchange:
                 raise TimeoutError(f"a transaction is open in {self.staging} or {self.topic}")
             time.sleep(_POLL_S)
 
-    def _differences(self, partition: int) -> list[Row]:
+    def _changes(self, partition: int) -> Changes:
         records = self._records(self.topic, partition)
-        return differences(records, self._records(self.staging, partition))
+        return changes_of(partition, records, self._records(self.staging, partition))
 
-    def _records(self, topic: str, partition: int) -> Iterator[Row]:
-        """Yield the committed records of a partition to its end. Raises KafkaException."""
+    def _records(self, topic: str, partition: int, first: int = 0) -> Iterator[Row]:
+        """Yield the committed records of a partition from an offset to its end.
+
+        Raises KafkaException, TimeoutError.
+        """
         settings = {
             **self.properties,
             "group.id": self.staging,
@@ -142,7 +185,7 @@ class Exchange:
             "logger": QUIET,
         }
         with contextlib.closing(Consumer(settings)) as consumer:
-            consumer.assign([TopicPartition(topic, partition, 0)])
+            consumer.assign([TopicPartition(topic, partition, first)])
             until = time.monotonic() + _WAIT_S
             while time.monotonic() < until:
                 for message in consumer.consume(_BATCH, _POLL_S):
@@ -157,28 +200,21 @@ class Exchange:
         raise TimeoutError(f"{topic}-{partition} has sent no record for {_WAIT_S:.0f} s")
 
 
-def differences(table: Iterable[Row], built: Iterable[Row]) -> list[Row]:
-    """Return the records that make the rows of one topic those of the other.
-
-    They are in the order of the other topic, behind the tombstones.
-    """
-    known: dict[bytes, tuple[int, bytes | None]] = {
-        row.key: (row.partition, _digest(row.value)) for row in table
-    }
-    newest: dict[bytes, Row] = {}
-    for row in built:
-        newest.pop(row.key, None)
-        if row.value is not None:
-            newest[row.key] = row
-    found = [
-        Row(partition, key, None)
-        for key, (partition, digest) in known.items()
-        if digest is not None and key not in newest
+def changes_of(partition: int, table: Iterable[Row], built: Iterable[Row]) -> Changes:
+    """Return the changes that make the rows of a topic's partition those of the other topic's."""
+    known = {row.key: _digest(row.value) for row in table}
+    newest = {row.key: (row.offset, _digest(row.value)) for row in built}
+    gone = [
+        key
+        for key, digest in known.items()
+        if digest is not None and newest.get(key, (0, None))[1] is None
     ]
-    changed = (
-        row for row in newest.values() if known.get(row.key) != (row.partition, _digest(row.value))
+    offsets = sorted(
+        offset
+        for key, (offset, digest) in newest.items()
+        if digest is not None and known.get(key) != digest
     )
-    return [*found, *changed]
+    return Changes(partition, gone, array("q", offsets))
 
 
 def _digest(value: bytes | None) -> bytes | None:
@@ -188,4 +224,5 @@ def _digest(value: bytes | None) -> bytes | None:
 def _row(partition: int, message: Any) -> Row:
     _, timestamp_ms = message.timestamp()
     key = message.key() or b""
-    return Row(partition, key, message.value(), max(0, timestamp_ms), message.headers())
+    value, headers = message.value(), message.headers()
+    return Row(partition, key, value, max(0, timestamp_ms), headers, message.offset())

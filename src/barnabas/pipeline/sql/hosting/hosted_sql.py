@@ -37,6 +37,7 @@ from barnabas.pipeline.sql.shell.created_topics import (
     create_declared,
     create_sink,
     create_staging,
+    deleted_records,
 )
 from barnabas.pipeline.sql.shell.session_statements import SessionStatements
 from barnabas.pipeline.sql.shell.session_values import SessionSettings
@@ -210,6 +211,7 @@ class HostedSql:
             stored, before = self._topic.catalog, self.catalog
             result = change.applied_to(before)
             configurations = self._configurations(change, result, properties)
+            result = replace(result, warnings=self._warnings(result))
             self._create_topics(change, result)
             self.on_loop(lambda: self._topic.write(stored, result.catalog, configurations))
             self._end(result, before)
@@ -263,6 +265,13 @@ class HostedSql:
                 "or write a null value for this key"
             )
 
+    def _warnings(self, result: AppliedChange) -> tuple[str, ...]:
+        """Return warnings about rows that a rebuilt table will not have."""
+        if result.started is None or not result.is_built:
+            return ()
+        names = {each.source.topic for each in result.started.query.plan.relations}
+        return tuple(deleted_records(self._cluster(), sorted(names)))
+
     def _create_topics(self, change: CatalogChange, result: AppliedChange) -> None:
         statement = change.statement
         if result.started is not None:
@@ -281,12 +290,18 @@ class HostedSql:
         for each in result.ended:
             name = self.job_of(each)
             records += [ConnectorRecord(name, None), TargetRecord(name, None)]
-        records += [TargetRecord(self.job_of(each), _STARTED) for each in result.released]
+        released = [self.job_of(each) for each in result.released]
+        records += [TargetRecord(each, _STARTED) for each in released if self._is_stopped(each)]
         if result.started is not None:
             config = self._configuration(change, result, result.started, properties)
             self._check(config)
             records.append(ConnectorRecord(self.job_of(result.started.name), config))
         return records
+
+    def _is_stopped(self, job: str) -> bool:
+        """True for a job that is not to run; a paused one is another."""
+        found = self._runner.store.state.connectors.get(job)
+        return found is not None and found.target is TargetState.STOPPED
 
     def _configuration(
         self,
@@ -362,6 +377,11 @@ class _SwapPort:
         """Return the stored configuration of a job, None without one."""
         found = self._runner.store.state.connectors.get(job)
         return None if found is None else found.config
+
+    def target_of(self, job: str) -> TargetState | None:
+        """Return the state that is wanted of a job, None without one."""
+        found = self._runner.store.state.connectors.get(job)
+        return None if found is None else found.target
 
     def write(self, after: Catalog, configurations: Sequence[ConfigRecord]) -> None:
         """Write a change in one transaction. Raises UnresolvedError."""

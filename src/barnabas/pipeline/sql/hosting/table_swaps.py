@@ -44,6 +44,7 @@ logger: Final = logging.getLogger(__name__)
 _WAIT_S: Final = 120.0
 _POLL_S: Final = 0.1
 _RETRY_S: Final = 60.0
+_RETRY_MAX_S: Final = 3600.0
 _STOPPED: Final = TargetState.STOPPED.value
 _STARTED: Final = TargetState.STARTED.value
 
@@ -69,6 +70,10 @@ class SwapPort(Protocol):
         """Return the stored configuration of a job, None without one."""
         ...
 
+    def target_of(self, job: str, /) -> TargetState | None:
+        """Return the state that is wanted of a job, None without one."""
+        ...
+
     def write(self, after: Catalog, configurations: Sequence[ConfigRecord]) -> None:
         """Write a change in one transaction. Raises UnresolvedError."""
         ...
@@ -91,12 +96,15 @@ class TableSwaps:
 
     def __init__(self, port: SwapPort) -> None:
         self._port = port
+        self._failures: dict[str, int] = {}
+        """The number of failures of each query; a later query has another name."""
         self._retry_at: dict[str, float] = {}
 
     def look(self) -> None:
         """Take each query one phase further where it can be. Blocks.
 
-        After a failure the next attempt for the query is a minute later.
+        After a failure the next attempt for the query is a minute later; the time doubles with each
+        further one, up to an hour.
         """
         for query in self._port.catalog.queries:
             now = time.monotonic()
@@ -105,9 +113,15 @@ class TableSwaps:
             try:
                 _Swap(self._port, query, query.replacement).look()
             except Exception as error:
-                self._retry_at[query.name] = time.monotonic() + _RETRY_S
                 name = query.name
+                self._retry_at[name] = time.monotonic() + self._retry_s(name)
                 logger.warning("cannot replace a table now query=%s error=%s", name, error)
+
+    def _retry_s(self, name: str) -> float:
+        """Count a failure of a query; return the seconds until its next attempt."""
+        count = self._failures.get(name, 0)
+        self._failures[name] = count + 1
+        return min(_RETRY_S * 2 ** min(count, 16), _RETRY_MAX_S)
 
     def forget(self, query: PersistentQuery) -> None:
         """Remove what a query that has ended leaves behind. Blocks; raises KafkaException."""
@@ -163,8 +177,8 @@ class _Swap:
 
     def _swap(self) -> None:
         logger.info("swapping table=%s query=%s", self._query.sink, self._query.name)
-        is_there = self._port.config_of(self._old) is not None
-        records = [TargetRecord(self._old, _STOPPED)] if is_there else []
+        runs = self._port.target_of(self._old) is TargetState.STARTED
+        records = [TargetRecord(self._old, _STOPPED)] if runs else []
         self._port.write(self._with_phase("SWAPPING"), records)
         try:
             self._exchange_rows()
@@ -183,14 +197,18 @@ class _Swap:
         logger.info("exchanged rows table=%s records=%d", self._query.sink, count)
 
     def _recover(self) -> None:
-        """Complete a swap whose rows are exchanged; otherwise start both queries again."""
+        """Complete a swap whose rows are exchanged; otherwise start what it has stopped."""
         if self._exchange.is_done():
             self._switch()
             self._finish()
         else:
-            jobs = [each for each in (self._old, self._new) if self._port.config_of(each)]
-            records = [TargetRecord(each, _STARTED) for each in jobs]
+            records = self._restarted(self._old, self._new)
             self._port.write(self._with_phase("BUILDING"), records)
+
+    def _restarted(self, *jobs: str) -> list[TargetRecord]:
+        """Return what starts stopped jobs; those that are paused stay so."""
+        found = [each for each in jobs if self._port.target_of(each) is TargetState.STOPPED]
+        return [TargetRecord(each, _STARTED) for each in found]
 
     def _switch(self) -> None:
         """Make the new query the one that writes the table."""
@@ -218,7 +236,7 @@ class _Swap:
 
     def _give_up(self) -> None:
         """Forget a query whose job was deleted."""
-        records = [TargetRecord(self._old, _STARTED)] if self._port.config_of(self._old) else []
+        records = self._restarted(self._old)
         self.remove()
         self._port.write(self._port.catalog.without_query(self._query.name), records)
 

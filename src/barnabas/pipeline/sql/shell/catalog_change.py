@@ -81,6 +81,8 @@ class AppliedChange:
     """True when the query that starts rebuilds its table, beside the query that has it."""
     released: tuple[str, ...] = ()
     """The queries that had stopped for a swap which is not made any longer."""
+    warnings: tuple[str, ...] = ()
+    """Sentences for the answer about rows that are missing."""
 
 
 def _changed(

@@ -21,7 +21,8 @@ def done(statement: Definition, change: AppliedChange) -> CommandDone:
             text = f"started query {started.name}, which rebuilds {sink.name} to replace it"
         else:
             text = f"started query {started.name}, which writes the topic {sink.topic}"
-        return CommandDone(text, _id(sink.kind, sink.name, "create"), started.name)
+        command = _id(sink.kind, sink.name, "create")
+        return CommandDone(text, command, started.name, change.warnings)
     if isinstance(statement, st.CreateSource):
         text = f"created {statement.kind.lower()} {statement.name}"
         return CommandDone(text, _id(statement.kind, statement.name, "create"))

@@ -10,7 +10,7 @@ from confluent_kafka import KafkaException
 from barnabas.pipeline.sql.sql_failures import UnresolvedError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from barnabas.pipeline.delivery.driver.cluster_state import ClusterState
     from barnabas.pipeline.sql.analysis.plan_values import WrittenQuery
@@ -55,6 +55,21 @@ def create_staging(cluster: ClusterState, source: Source, name: str) -> None:
         raise UnresolvedError(f"The topic {source.topic} is not there: create it first")
     staging = replace(source, topic=name)
     _create(cluster, staging, found.partitions, _COMPACTED)
+
+
+def deleted_records(cluster: ClusterState, names: Sequence[str]) -> list[str]:
+    """Return warnings for topics whose earliest records are deleted. Raises KafkaException.
+
+    Compaction does not move the start of a log: records were deleted where it is above 0, also
+    when the topic is compacted now.
+    """
+    topics = [each for each in cluster.topics(names).values() if each is not None]
+    starts = {place: start for place, (start, _) in cluster.log_ranges(topics).items() if start}
+    return [
+        f"The rebuilt table lacks the rows of records that are deleted from topic {name}: "
+        f"partition {partition} starts at offset {start}"
+        for (name, partition), start in sorted(starts.items())
+    ]
 
 
 def create_declared(cluster: ClusterState, source: Source) -> None:
