@@ -13,6 +13,7 @@ ROOT = Path(__file__).parents[1]
 PAGES = ("README.md", "docs/pipelines.md", "docs/streams.md")
 _INSTALL = re.compile(r"^\$ (pip install '\.\[spark\]')", re.MULTILINE)
 _TIMEOUT_S = 600
+_OF_TESTS = Path(sys.executable).parent
 
 
 def commands() -> set[str]:
@@ -22,10 +23,23 @@ def commands() -> set[str]:
     return {command for each in found for command in each}
 
 
+def pyspark_of(programs: Path) -> Path:
+    """Return the directory of an environment's PySpark."""
+    (found,) = programs.parent.glob("lib/python3*/site-packages/pyspark")
+    return found
+
+
+def sizes(pyspark: Path) -> dict[str, int]:
+    """Return the size of each jar by its name."""
+    return {path.name: path.stat().st_size for path in (pyspark / "jars").glob("*.jar")}
+
+
 class Installed:
     """An environment with barnabas, its pipelines and streams, and with nothing else.
 
-    Processes that are given one directory share what the first of them installs.
+    Its JVMs read the jars at the path of the tests' PySpark, the same files as its own: an archive
+    of classes holds for one path only. Processes that are given one directory share what the first
+    of them installs.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -53,10 +67,12 @@ class Installed:
                 timeout=_TIMEOUT_S,
             )
             assert done.returncode == 0, f"{line}\n{done.stdout[-2000:]}{done.stderr[-2000:]}"
+        assert sizes(pyspark_of(self.programs)) == sizes(pyspark_of(_OF_TESTS))
 
     def environment(self, **more: str) -> dict[str, str]:
         """Return the variables of a shell in which the environment is active."""
         found = {name: text for name, text in os.environ.items() if name != "PYTHONPATH"}
         path = f"{self.programs}{os.pathsep}{os.environ['PATH']}"
         own = {"PATH": path, "PIP_ROOT_USER_ACTION": "ignore"}
+        own["SPARK_HOME"] = str(pyspark_of(_OF_TESTS))
         return {**found, **FIRST_COMPILER_ONLY, **own, **more}

@@ -92,13 +92,19 @@ class MariadbServer(DatabaseProcess):
         tables = "\n".join(script.read_text() for script in scripts())
         system = "CREATE DATABASE IF NOT EXISTS mysql;\nUSE mysql;\nSET @auth_root_socket=NULL;\n"
         text = "\n".join([system, tables, *statements, ""])
-        self.run_as_server(["mkdir", str(self.data)])
+        self.run_as_server(["mkdir", str(self.data), str(self._temporary)])
         self.run_as_server([*self._base(), "--bootstrap", "--log-warnings=0"], text)
+
+    @property
+    def _temporary(self) -> Path:
+        """Its own: a server that starts removes the temporary tables of all in a directory."""
+        return self.directory / "tmp"
 
     def _base(self) -> list[str]:
         found = program()
         assert found is not None
-        return [found, "--no-defaults", f"--datadir={self.data}", "--skip-name-resolve"]
+        directories = [f"--datadir={self.data}", f"--tmpdir={self._temporary}"]
+        return [found, "--no-defaults", *directories, "--skip-name-resolve"]
 
     def run(self, *statements: str, parameters: Any = None) -> list[tuple[Any, ...]]:
         import pymysql

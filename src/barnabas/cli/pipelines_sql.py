@@ -53,7 +53,11 @@ def sql_listener(
 
         async def serve(sql: HostedSql, access: RestAccess) -> None:
             server = SqlServer(
-                sql.session, settings.group_id, access, active_url=sql.active_sql_url
+                sql.session,
+                settings.group_id,
+                access,
+                active_url=sql.active_sql_url,
+                runners=sql.runners,
             )
             async with trio.open_nursery() as nursery:
                 run = partial(serve_sql, server, listen, listener, settings.client)

@@ -12,8 +12,9 @@ from barnabas.pipeline.connect.rest_errors import bad_request
 from barnabas.pipeline.delivery.plan.job_plan import JobProgress
 from barnabas.pipeline.delivery.plan.kafka_properties import for_librdkafka
 from barnabas.pipeline.jobs.active_runner import ActiveRunner
-from barnabas.pipeline.jobs.core.activity_protocol import Role
+from barnabas.pipeline.jobs.core.activity_protocol import GroupRunner, Role
 from barnabas.pipeline.jobs.core.job_supervision import Phase, TargetState
+from barnabas.pipeline.jobs.group_runners import runners_of
 from barnabas.pipeline.jobs.runner_settings import RunnerSettings, SqlSettings
 from barnabas.pipeline.jobs.runner_store import RunnerStore
 from barnabas.pipeline.jobs.running_engine import JobEngine
@@ -43,6 +44,7 @@ class RunnerSql:
     ) -> None:
         self.settings = settings
         self.store = store
+        self._client = client
         self._engine = engine
         self._validate = validate
         self._active = active
@@ -64,6 +66,10 @@ class RunnerSql:
     def active_sql_url(self) -> str | None:
         """Return None on the active runner, and on others where it serves SQL, if it does."""
         return None if self._active() is not None else self._role().active_sql_url
+
+    async def runners(self) -> list[GroupRunner]:
+        """Return the runners of the group. Raises KafkaError, ClientError."""
+        return await runners_of(self._client, self.settings.group_id)
 
     def has_job(self, name: str) -> bool:
         """True until a job of this runner has ended."""

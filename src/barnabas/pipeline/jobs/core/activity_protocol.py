@@ -41,6 +41,16 @@ class Role:
     """Where the active runner serves SQL, empty when it does not."""
 
 
+@attrs.frozen
+class GroupRunner:
+    """One runner of a group."""
+
+    url: str
+    sql_url: str
+    """Where it serves SQL, empty when it does not."""
+    is_active: bool
+
+
 class ActivityProtocol:
     """The group protocol of one runner."""
 
@@ -87,8 +97,18 @@ def role_of(assignment: bytes) -> Role:
     if not assignment:
         return Role(False, "")
     found = _decoded(assignment, ConsumerProtocolAssignment)
-    url, _, sql_url = (found.user_data or b"").decode(errors="replace").partition(" ")
-    return Role(bool(found.assigned_partitions), url, sql_url)
+    return Role(bool(found.assigned_partitions), *_urls(found.user_data))
+
+
+def runner_of(metadata: bytes, assignment: bytes) -> GroupRunner:
+    """Return a member with its own URLs."""
+    urls = _urls(_decoded(metadata, ConsumerProtocolSubscription).user_data)
+    return GroupRunner(*urls, role_of(assignment).is_active)
+
+
+def _urls(user_data: bytes | None) -> tuple[str, str]:
+    url, _, sql_url = (user_data or b"").decode(errors="replace").partition(" ")
+    return url, sql_url
 
 
 def _encoded(message: Message) -> bytes:

@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from barnabas.client import ClientError
 from barnabas.http.asgi import Body, respond
+from barnabas.pipeline.jobs.core.activity_protocol import GroupRunner
 from barnabas.pipeline.rest.sql.entity_json import SUCCESS
+from barnabas.pipeline.rest.sql.sql_context import failure
 from barnabas.pipeline.rest.sql.sql_errors import (
     BAD_REQUEST,
     NOT_FOUND,
     UPGRADE_NEEDED,
     SqlRestError,
 )
+from barnabas.protocol.errors import KafkaError
 
 if TYPE_CHECKING:
     from barnabas.pipeline.rest.sql.sql_api import SqlCall
+    from barnabas.pipeline.sql.catalog.catalog_changes import Catalog
+    from barnabas.pipeline.sql.shell.session_statements import SessionStatements
 
 VERSION: Final = "0.29.0"
 """The version of ksqlDB whose API this is: clients compare it."""
@@ -76,16 +83,45 @@ async def health(call: SqlCall) -> None:
 
 
 async def cluster(call: SqlCall) -> None:
-    """Answer with this server, the only one."""
+    """Answer with the servers of the group, and the queries on the active one."""
+    context = call.context
+    try:
+        given = None if context.runners is None else await context.runners()
+    except (KafkaError, ClientError) as error:
+        raise failure(error) from error
+    runners = given or [GroupRunner("", context.url, True)]
+    queries = await context.run(partial(_active_queries, context.sessions()))
     now_ms = time.time_ns() // 1_000_000
-    host = call.context.url.partition("://")[2]
-    state: dict[str, Any] = {
-        "hostAlive": True,
-        "lastStatusUpdateMs": now_ms,
-        "activeStandbyPerQuery": {},
-        "hostStoreLags": {"stateStoreLags": {}, "updateTimeMs": now_ms},
+    found: dict[str, Any] = {
+        each.sql_url.partition("://")[2]: {
+            "hostAlive": True,
+            "lastStatusUpdateMs": now_ms,
+            "activeStandbyPerQuery": queries if each.is_active else {},
+            "hostStoreLags": {"stateStoreLags": {}, "updateTimeMs": now_ms},
+        }
+        for each in runners
+        if each.sql_url
     }
-    await call.answer({"clusterStatus": {host: state}})
+    await call.answer({"clusterStatus": found})
+
+
+def _active_queries(session: SessionStatements) -> dict[str, Any]:
+    """Return the queries with the partitions that they read."""
+    catalog = session.catalog
+    partitions = session.partitions() if catalog.queries else {}
+    return {
+        query.name: {
+            "activeStores": [],
+            "activePartitions": [
+                {"topic": topic, "partition": number}
+                for topic in dict.fromkeys(catalog.source(each).topic for each in query.reads)
+                for number in range(partitions.get(topic, 0))
+            ],
+            "standByStores": [],
+            "standByPartitions": [],
+        }
+        for query in catalog.queries
+    }
 
 
 async def status(call: SqlCall) -> None:
@@ -96,12 +132,27 @@ async def status(call: SqlCall) -> None:
         return
     kind, name, action = call.places
     names = (name, f"`{name}`", name.strip("`"))
-    for command_id in (f"{kind}/{each}/{action}" for each in names):
-        message = commands.message(command_id)
-        if message is not None:
-            await call.answer({"status": SUCCESS, "message": message, "queryId": None})
-            return
-    raise SqlRestError(NOT_FOUND, f"Command not found: {kind}/{name}/{action}")
+    ids = (f"{kind}/{each}/{action}" for each in names)
+    known = [message for each in ids if (message := commands.message(each)) is not None]
+    known += _created(call.context.sessions().catalog, *call.places)
+    if not known:
+        raise SqlRestError(
+            NOT_FOUND,
+            f"Command not found: {kind}/{name}/{action}. This server knows the newest commands "
+            "that it has run itself, and those that created what is in the catalog now",
+        )
+    await call.answer({"status": SUCCESS, "message": known[0], "queryId": None})
+
+
+def _created(catalog: Catalog, kind: str, name: str, action: str) -> list[str]:
+    """Return the message of a command that another server may have run, as the catalog shows."""
+    name = name.strip("`")
+    if kind == "type":
+        is_there = name in catalog.types
+    else:
+        source = catalog.sources.get(name)
+        is_there = source is not None and source.kind.lower() == kind
+    return [f"created {kind} {name}"] if is_there and action == "create" else []
 
 
 async def is_valid(call: SqlCall) -> None:

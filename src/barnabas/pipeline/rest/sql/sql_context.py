@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections import OrderedDict
-from collections.abc import Callable, Generator
+from collections.abc import Awaitable, Callable, Generator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, TypeVar
 
 import attrs
 import trio
 
+from barnabas.pipeline.jobs.core.activity_protocol import GroupRunner
 from barnabas.pipeline.rest.job_rights import RestAccess
 from barnabas.pipeline.rest.sql.sql_errors import (
     BAD_STATEMENT,
@@ -33,6 +34,7 @@ PUSH_QUERIES_MAX: Final = 20
 _THREADS: Final = 40
 _COMMANDS_KEPT: Final = 1000
 _T = TypeVar("_T")
+Runners = Callable[[], Awaitable[Sequence[GroupRunner]]]
 
 
 class RunningRows:
@@ -114,6 +116,8 @@ class SqlContext:
     relay: StandbyRelay = attrs.field(factory=StandbyRelay)
     queries: RunningRows = attrs.field(factory=RunningRows)
     commands: CommandLog = attrs.field(factory=CommandLog)
+    runners: Runners | None = None
+    """Returns the runners of the group. None for a server without a group."""
     origins: tuple[str, ...] = ()
     """Origins whose pages may open a WebSocket here, beside those of this server."""
     threads: trio.CapacityLimiter = attrs.field(factory=lambda: trio.CapacityLimiter(_THREADS))

@@ -17,7 +17,7 @@ from barnabas.http import (
 from barnabas.http.asgi import Body
 from barnabas.pipeline.rest.sql.row_formats import dumps
 from barnabas.pipeline.rest.sql.sql_api import SOCKET_PATH, SqlApi
-from barnabas.pipeline.rest.sql.sql_context import SqlContext
+from barnabas.pipeline.rest.sql.sql_context import Runners, SqlContext
 from barnabas.pipeline.rest.sql.sql_errors import SqlRestError
 from barnabas.pipeline.rest.sql.standby_relay import StandbyRelay
 
@@ -60,6 +60,8 @@ class SqlServer:
     not_ready: Callable[[], str | None] = lambda: None
     active_url: Callable[[], str | None] = lambda: None
     """Returns None on the active runner, and on others where it serves SQL, or an empty text."""
+    runners: Runners | None = None
+    """Returns the runners of the group. Raises KafkaError, ClientError."""
 
 
 def bind_sql(listen: SqlListen) -> socket.socket:
@@ -87,6 +89,7 @@ async def serve_sql(
         server.access,
         server.active_url,
         StandbyRelay(listen.http.tls),
+        runners=server.runners,
         origins=listen.http.cross_origin.origins,
     )
     await serve_app(

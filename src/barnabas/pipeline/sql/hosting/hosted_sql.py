@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from barnabas.pipeline.delivery.plan.job_plan import JobProgress
+    from barnabas.pipeline.jobs.core.activity_protocol import GroupRunner
     from barnabas.pipeline.jobs.runner_settings import RunnerSettings
     from barnabas.pipeline.jobs.runner_store import RunnerStore
     from barnabas.pipeline.sql.analysis.applied_statements import StartedQuery
@@ -94,6 +95,10 @@ class RunnerPort(Protocol):
         """Return None on the active runner, and on others where it serves SQL, if it does."""
         ...
 
+    async def runners(self) -> list[GroupRunner]:
+        """Return the runners of the group. Raises KafkaError, ClientError."""
+        ...
+
     def has_job(self, name: str) -> bool:
         """True until a job of this runner has ended."""
         ...
@@ -130,6 +135,7 @@ class HostedSql:
         self._topic = topic
         self.views = TableViews(given, Path(runner.settings.view_directory) / "sql")
         self.active_sql_url = runner.active_sql_url
+        self.runners = runner.runners
         self._lock = threading.Lock()
         self._swaps = TableSwaps(_SwapPort(self, runner, topic))
         self.token: trio.lowlevel.TrioToken | None = None

@@ -166,6 +166,10 @@ class SessionStatements:
         """Return the id of the Kafka cluster. Raises KafkaException when no broker answers."""
         return ClusterState(self._librdkafka()).cluster_id()
 
+    def partitions(self) -> dict[str, int]:
+        """Return the number of partitions of each topic. Raises as `cluster_id` does."""
+        return {each.name: len(each.replicas) for each in self._topics()}
+
     def _insert(self, statement: st.InsertValues) -> Message:
         row = InsertedRow(statement, self.catalog)
         encoded = row.encoded(self._backend.app.spark, self._backend.settings.registry)
