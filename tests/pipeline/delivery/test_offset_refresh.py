@@ -42,7 +42,7 @@ def positions(plan: JobPlan) -> dict[int, TopicPartition]:
     return {each.partition: each for each in found}
 
 
-@pytest.mark.parametrize("kind", [JobKind.COPY, JobKind.STREAM])
+@pytest.mark.parametrize("kind", [JobKind.COPY, JobKind.STREAM, JobKind.QUERY])
 def test_old_offsets_are_committed_again_and_others_are_not(plan: JobPlan, kind: JobKind) -> None:
     plan = attrs.evolve(plan, kind=kind)
     commit(plan, 0, 17, 2 * DAY_MS, "id")
@@ -56,6 +56,21 @@ def test_old_offsets_are_committed_again_and_others_are_not(plan: JobPlan, kind:
     assert abs(renewed.committed_ms - time.time() * 1000) < DAY_MS // 2
     assert after[1].metadata == before[1].metadata
     assert refresh(plan) == 0
+
+
+def test_offsets_of_the_parts_of_a_query_are_committed_again(plan: JobPlan) -> None:
+    """A job that is paused has no part that runs; another job may have a name that begins alike."""
+    part, other = f"{plan.name}-grouped-repartition", f"{plan.name}x-grouped-repartition"
+    admin = AdminClient({"bootstrap.servers": plan.bootstrap})
+    for future in admin.create_topics([NewTopic(name, 1, 1) for name in (part, other)]).values():
+        future.result(30)
+    plans = [attrs.evolve(plan, group_id=each) for each in (part, other)]
+    for each in plans:
+        commit(each, 3, 23, 2 * DAY_MS, "id")
+    assert refresh(attrs.evolve(plan, kind=JobKind.QUERY)) == 1
+    times = [offset_metadata.decode(positions(each)[3].metadata).committed_ms for each in plans]
+    assert times[0] - times[1] > DAY_MS
+    assert refresh(attrs.evolve(plan, kind=JobKind.STREAM)) == 0
 
 
 def test_task_that_runs_at_the_same_time_is_fenced(plan: JobPlan) -> None:

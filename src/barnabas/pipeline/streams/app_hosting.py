@@ -7,9 +7,8 @@ from typing import Any, Final
 import attrs
 
 from barnabas.pipeline.delivery.driver.spark_library import SparkSession
-from barnabas.pipeline.delivery.plan.job_plan import JobPlan, RunningJob
+from barnabas.pipeline.delivery.plan.job_plan import RunningJob
 from barnabas.pipeline.streams.app_queries import QuerySettings
-from barnabas.pipeline.streams.position_keeper import PositionKeeper
 from barnabas.pipeline.streams.repartition_topics import RepartitionTrimmer
 from barnabas.pipeline.streams.state_directory import StateDirectory
 from barnabas.pipeline.streams.stream_app import App
@@ -71,29 +70,23 @@ class HostedApp(App):
             for job in jobs:
                 job.stop(_STOP_S)
             raise
-        has_positions = {
-            name for name, each in self._queries.queries.items() if each.has_committed_positions
-        }
-        plans = [job.plan for job in jobs if job.plan.name in has_positions]
-        return HostedQueries(jobs, plans, self._queries.trimmer())
+        return HostedQueries(jobs, self._queries.trimmer())
 
 
 class HostedQueries:
-    """The jobs of an app's queries, with what runs beside them."""
+    """The jobs of an app's queries, with what runs beside them.
 
-    def __init__(
-        self, jobs: list[RunningJob], plans: list[JobPlan], trimmer: RepartitionTrimmer
-    ) -> None:
-        """Take running jobs; `plans` are those whose positions are committed offsets."""
+    The runner keeps their committed positions, also while the app is paused.
+    """
+
+    def __init__(self, jobs: list[RunningJob], trimmer: RepartitionTrimmer) -> None:
+        """Take running jobs."""
         self.jobs = jobs
-        self._keeper = PositionKeeper(lambda: plans)
         self._trimmer = trimmer
-        self._keeper.start()
         self._trimmer.start()
 
     def stop(self, timeout_s: float) -> None:
         """Stop all jobs after their running transactions."""
-        self._keeper.stop()
         self._trimmer.stop()
         for job in self.jobs:
             job.stop(timeout_s)

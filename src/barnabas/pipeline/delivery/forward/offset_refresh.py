@@ -7,8 +7,9 @@ Offsets are committed by the producer that a task would use: a task that runs at
 fenced and repeated, and never set back.
 """
 
+import re
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import attrs
@@ -32,7 +33,7 @@ FIRST_S: Final = 60.0
 EVERY_S: Final = 3_600.0
 """Seconds until the first look at the offsets of all jobs, and from one look to the next."""
 _OLD_MS: Final = 24 * 3_600_000
-_KINDS: Final = (*FORWARD_KINDS, JobKind.STREAM)
+_KINDS: Final = (*FORWARD_KINDS, JobKind.STREAM, JobKind.QUERY)
 
 Place = tuple[str, int]
 
@@ -40,17 +41,32 @@ Place = tuple[str, int]
 def refresh(plan: JobPlan, *, older_than_ms: int = _OLD_MS) -> int:
     """Commit the offsets of a job that are older than a day; return their number.
 
-    The positions of a query with state are in its checkpoint: do not call it for those.
+    A query of SQL may have parts with state, whose positions are in checkpoints: they have no
+    offsets of the topics that they read. Do not call it for another plan with state.
     Raises ConfigError, KafkaException, or what a transaction raises.
     """
     if plan.kind not in _KINDS:
         return 0
     cluster = ClusterState(kafka_properties.for_librdkafka(consumer_properties(plan)))
+    limit_ms = int(time.time() * 1000) - older_than_ms
+    return sum(_refresh(part, cluster, limit_ms) for part in _parts(plan, cluster))
+
+
+def _parts(plan: JobPlan, cluster: ClusterState) -> Iterator[JobPlan]:
+    """Yield the plan, and those of the queries that write the topics between parts of a query."""
+    yield plan
+    if plan.kind is JobKind.QUERY:
+        between = cluster.names_like(f"{re.escape(plan.name)}-.+-repartition")
+        for name in between:
+            topics = (*plan.topics, *between)
+            yield attrs.evolve(plan, name=name, group_id=name, transactional_id=name, topics=topics)
+
+
+def _refresh(plan: JobPlan, cluster: ClusterState, limit_ms: int) -> int:
     topics = cluster.source_topics(plan.topics, plan.topics_pattern)
     places = [(topic.name, number) for topic in topics for number in range(topic.partitions)]
     task = task_plan(plan, topic_ids={}, is_single_task=is_single_task(plan))
     reader = offset_reader(task.group_id, task.consumer)
-    limit_ms = int(time.time() * 1000) - older_than_ms
     old = [entry for entry in committed(reader, places) if _is_old(entry, limit_ms)]
     groups = [old] if task.is_single_task else [[entry] for entry in old]
     for group in groups:
