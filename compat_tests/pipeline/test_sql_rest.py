@@ -319,7 +319,8 @@ def test_rows_of_kafbat_ui_come_one_by_one(api: httpx.Client, clicks: str) -> No
     last = "`S` STRUCT<`A` BIGINT, `B` STRING>"
     assert columns == ("Schema", ["`ID` STRING", "`MS` BIGINT", last], [], False)
     assert [each.rows[0][:2] for each in rows] == [["a", 1], ["b", 2]]
-    inserted(api, [{"target": clicks}, {"id": "c", "ms": 3}])
+    (done,) = statement_tables(api, f"INSERT INTO {clicks} (id, ms) VALUES ('c', 3);")
+    assert done == ("Query Result", ["Result"], [["Success"]], False)
     assert next(found).rows == [["c", 3, {"A": 3, "B": "x"}]]
     found.close()
     pulled = list(select_tables(api, f"SELECT id FROM {clicks} WHERE ms > 1;", {}))

@@ -63,11 +63,6 @@ def test_properties_of_the_page_are_overwritten_ones(api: httpx.Client) -> None:
     assert overwritten == ("overwrittenProperties", [], [[]], False)
 
 
-def test_statement_without_an_answer_is_a_success(api: httpx.Client) -> None:
-    (found,) = statement_tables(api, "INSERT INTO s1 (id, ms) VALUES ('a', 1);")
-    assert found == ("Query Result", ["Result"], [["Success"]], False)
-
-
 def test_errors_are_tables_with_a_message(api: httpx.Client) -> None:
     (failed,) = statement_tables(api, "DROP STREAM nothing;")
     assert (failed.title, failed.is_error) == ("Execution error", True)
