@@ -1,4 +1,4 @@
-"""CREATE OR REPLACE TABLE of windows, of a table's rows, and of rows in Avro."""
+"""CREATE OR REPLACE TABLE: windows, rows of a table, rows in Avro, groups of a join."""
 
 import json
 import time
@@ -20,11 +20,15 @@ pytestmark = [pytest.mark.timeout(900), pytest.mark.barnabas_only, setup.needed]
 
 HOUR_MS = 3_600_000
 RECORDS, URLS = 400, 8
+KINDS = ("even", "odd")
 
 
 def tables(verb: str, topics: list[str], columns: str, least: int) -> str:
-    """Return the statements of three tables, of which the last one reads the second."""
-    hours, rows, large = topics
+    """Return the statements of four tables, of which the third one reads the second.
+
+    The query of the last one has two parts, with a topic between them.
+    """
+    hours, rows, large, parted = topics
     return f"""
     {verb} TABLE hours WITH (kafka_topic='{hours}', value_format='JSON') AS
         SELECT url, {columns} FROM c WINDOW TUMBLING (SIZE 1 HOUR, GRACE PERIOD 1 DAY) GROUP BY url;
@@ -32,6 +36,8 @@ def tables(verb: str, topics: list[str], columns: str, least: int) -> str:
         SELECT url, {columns} FROM c GROUP BY url;
     {verb} TABLE large WITH (kafka_topic='{large}', value_format='JSON') AS
         SELECT url, n FROM rows WHERE n > {least};
+    {verb} TABLE parted WITH (kafka_topic='{parted}', value_format='JSON') AS
+        SELECT k.kind AS kind, {columns} FROM c JOIN k ON c.url = k.url GROUP BY k.kind;
     """
 
 
@@ -41,10 +47,13 @@ def newest(bootstrap: str, topic: str) -> dict[bytes, bytes]:
     return {key: value for key, value in found.items() if value is not None}
 
 
-def send(bootstrap: str, topic: str) -> None:
-    """Send records of two hours; all of a URL are in the same hour."""
+def send(bootstrap: str, kinds: str, topic: str) -> None:
+    """Send records of two hours; all of a URL are in the same hour, and have one kind."""
     producer = Producer({"bootstrap.servers": bootstrap})
     at_ms = int(time.time() * 1000) // HOUR_MS * HOUR_MS
+    for number in range(URLS):
+        value = json.dumps({"KIND": KINDS[number % 2]})
+        producer.produce(kinds, value, f"/{number}", timestamp=at_ms - 2 * HOUR_MS)
     for number in range(RECORDS):
         value = json.dumps({"URL": f"/{number % URLS}", "MS": number})
         producer.produce(topic, value, timestamp=at_ms - number % 2 * HOUR_MS)
@@ -54,10 +63,11 @@ def send(bootstrap: str, topic: str) -> None:
 def test_tables_of_other_shapes_are_replaced(
     bootstrap: str, tmp_path: Path, unique: Callable[[str], str]
 ) -> None:
-    source, topics = unique("clicks"), [unique(each) for each in ("hours", "rows", "large")]
-    hours, rows, large = topics
-    create_topics(bootstrap, [source], 2)
-    send(bootstrap, source)
+    source, kinds = unique("clicks"), unique("kinds")
+    topics = [unique(each) for each in ("hours", "rows", "large", "parted")]
+    hours, rows, large, parted = topics
+    create_topics(bootstrap, [source, kinds], 2)
+    send(bootstrap, kinds, source)
     with live_registry(bootstrap, unique("schemas")) as registry:
         properties = {"ksql.schema.registry.url": registry}
         runner = LineRunner(bootstrap, tmp_path, unique("shapes"), properties)
@@ -65,21 +75,32 @@ def test_tables_of_other_shapes_are_replaced(
             runner.start()
             answers = runner.execute(
                 f"CREATE STREAM c (url STRING, ms INT) WITH (kafka_topic='{source}', "
-                f"value_format='JSON');{tables('CREATE', topics, 'COUNT(*) AS n', 1000)}"
+                f"value_format='JSON'); CREATE TABLE k (url STRING PRIMARY KEY, kind STRING) WITH "
+                f"(kafka_topic='{kinds}', value_format='JSON');"
+                f"{tables('CREATE', topics, 'COUNT(*) AS n', 1000)}"
             )
-            assert len(answers) == 4, answers
+            assert len(answers) == 6, answers
             for topic in (hours, rows):
                 runner.wait_for(lambda t=topic: len(newest(bootstrap, t)) == URLS, topic)
+            half = {"N": RECORDS // 2}
+            runner.wait_for(lambda: groups(bootstrap, parted) == [half] * 2, parted)
             columns = "COUNT(*) AS n, MAX(ms) AS top"
             answers = runner.execute(tables("CREATE OR REPLACE", topics, columns, 40))
             assert all("to replace it" in each for each in answers), answers
             runner.wait_for(lambda: is_swapped(bootstrap, runner), "no swap")
             runner.wait_for(lambda: len(newest(bootstrap, large)) == URLS, "no rows")
+            expected = [{**half, "TOP": RECORDS - 2}, {**half, "TOP": RECORDS - 1}]
+            runner.wait_for(lambda: groups(bootstrap, parted) == expected, parted)
             check(bootstrap, runner, topics)
             names = httpx.get(f"{registry}/subjects").json()
             assert names == [f"{rows}-value"]
         finally:
             runner.end()
+
+
+def groups(bootstrap: str, topic: str) -> list[dict[str, int]]:
+    """Return the rows in the order of their keys."""
+    return [json.loads(value) for _, value in sorted(newest(bootstrap, topic).items())]
 
 
 def is_swapped(bootstrap: str, runner: LineRunner) -> bool:
@@ -91,7 +112,7 @@ def is_swapped(bootstrap: str, runner: LineRunner) -> bool:
 
 
 def check(bootstrap: str, runner: LineRunner, topics: list[str]) -> None:
-    hours, _, large = topics
+    hours, _, large, _ = topics
     found = [json.loads(each) for each in newest(bootstrap, hours).values()]
     assert sorted(each["TOP"] for each in found) == list(range(RECORDS - URLS, RECORDS))
     assert {each["N"] for each in found} == {RECORDS // URLS}

@@ -1,9 +1,11 @@
 """ksqlDB's REST API in its own thread, against a running node; Spark does not start."""
 
+import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
+from pathlib import Path
 
 import httpx
 import trio
@@ -35,7 +37,10 @@ def live_sql(
     urls: list[str] = []
     tokens: list[trio.lowlevel.TrioToken] = []
     scope = trio.CancelScope()
-    backend = LocalQueries(SessionSettings(bootstrap, properties or {}, "default_"))
+    state = tempfile.TemporaryDirectory()
+    backend = LocalQueries(
+        SessionSettings(bootstrap, properties or {}, "default_", state=Path(state.name))
+    )
     listen = SqlListen(ListenAddress("127.0.0.1", 0), http or HttpOptions())
     config = ClientConfig.from_properties({"bootstrap.servers": bootstrap, **(properties or {})})
 
@@ -76,3 +81,5 @@ def live_sql(
         tokens[0].run_sync_soon(scope.cancel)
         thread.join(_TIMEOUT_S)
         assert not thread.is_alive(), "the API did not end"
+        backend.close()
+        state.cleanup()
