@@ -1,5 +1,8 @@
 """Tasks of queries whose rows stay in their task: transactions and positions, against a node."""
 
+import subprocess
+import sys
+import time
 import uuid
 from collections.abc import Iterator
 
@@ -9,46 +12,26 @@ from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-pa = pytest.importorskip("pyarrow")
+pytest.importorskip("pyarrow")
 
-from barnabas.pipeline.delivery.forward import forward_rows  # noqa: E402
-from barnabas.pipeline.delivery.plan.task_failures import TaskFailureError  # noqa: E402
-from barnabas.pipeline.delivery.plan.worker_plan import TaskPlan  # noqa: E402
-from barnabas.pipeline.delivery.rows.frame_rows import FrameRows  # noqa: E402
-from barnabas.pipeline.delivery.writing.transactional_producer import (  # noqa: E402
+from barnabas.pipeline.delivery.forward import forward_rows
+from barnabas.pipeline.delivery.plan.task_failures import TaskFailureError
+from barnabas.pipeline.delivery.plan.worker_plan import TaskPlan
+from barnabas.pipeline.delivery.rows.frame_rows import FrameRows
+from barnabas.pipeline.delivery.writing.transactional_producer import (
     committed,
     offset_reader,
 )
-from barnabas.testing import Node  # noqa: E402
-
-HEADER = pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])
+from barnabas.testing import Node
+from tests.pipeline.delivery.forwarded_rows import batches, plan_of, rows
 
 
 @pytest.fixture
 def plan(node: Node, admin: AdminClient) -> TaskPlan:
-    """Return a query whose transactions end after each batch of rows."""
     name = f"q-{uuid.uuid4().hex[:8]}"
     for topic in (name, f"{name}-to"):
         admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(60)
-    client = {"bootstrap.servers": node.bootstrap}
-    return TaskPlan(
-        name, 1, "stream", name, name, client, client, {},
-        target_topic=f"{name}-to", topic_ids={name: "id"}, limit_s=0.0,
-    )  # fmt: skip
-
-
-def rows(plan: TaskPlan, *offsets: int, partition: int = 0) -> FrameRows:
-    """Return rows of records, whose values are their offsets."""
-    count = len(offsets)
-    columns = {
-        "key": pa.array([None] * count, pa.binary()),
-        "value": pa.array([str(offset).encode() for offset in offsets], pa.binary()),
-        "headers": pa.array([None] * count, pa.list_(HEADER)),
-        "timestamp_ms": pa.array([1_000] * count, pa.int64()),
-        "_offset": pa.array(list(offsets), pa.int64()),
-        "_kept": pa.array([True] * count, pa.bool_()),
-    }
-    return FrameRows(plan.job, partition, pa.RecordBatch.from_pydict(columns))
+    return plan_of(node.bootstrap, name)
 
 
 def position(plan: TaskPlan) -> int:
@@ -115,3 +98,18 @@ def test_rows_that_another_instance_has_committed_are_dropped_in_each_transactio
     figures = [batch.to_pylist()[0] for batch in forward_rows.run(plan, iter(behind))]
     assert [(each["skipped"], each["written"]) for each in figures] == [(2, 0)] * 3
     assert (position(plan), values(plan, 10)) == (10, list(range(10)))
+
+
+def test_task_with_many_transactions_writes_each_row_once_when_it_is_killed(plan: TaskPlan) -> None:
+    count = 2_000
+    command = [sys.executable, "-m", "tests.pipeline.delivery.forwarded_rows"]
+    command += [plan.consumer["bootstrap.servers"], plan.job, str(count)]
+    for transactions, pause_s in ((1, 0.0), (4, 0.003), (7, 0.006), (5, 0.01)):
+        with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+            assert process.stdout is not None
+            for _ in range(transactions):
+                assert process.stdout.readline() == b"committed\n"
+            time.sleep(pause_s)
+            process.kill()
+    assert all(forward_rows.run(plan, batches(plan, count)))
+    assert (position(plan), values(plan, count)) == (count, list(range(count)))
