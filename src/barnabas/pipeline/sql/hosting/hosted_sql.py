@@ -23,6 +23,7 @@ from barnabas.pipeline.jobs.configs_writer import ConfigsWriteError
 from barnabas.pipeline.jobs.core.job_supervision import TargetState
 from barnabas.pipeline.jobs.core.store_records import ConfigRecord, ConnectorRecord, TargetRecord
 from barnabas.pipeline.sql import statement_values as st
+from barnabas.pipeline.sql.hosting.change_lock import for_statement
 from barnabas.pipeline.sql.hosting.hosted_query import own_session
 from barnabas.pipeline.sql.hosting.query_configs import (
     building,
@@ -212,7 +213,7 @@ class HostedSql:
 
     def change(self, change: CatalogChange, properties: Mapping[str, str]) -> AppliedChange:
         """Change the catalog and the jobs of queries. Raises SqlError, UnresolvedError."""
-        with self._lock:
+        with for_statement(self._lock):
             self._prepare()
             stored, before = self._topic.catalog, self.catalog
             result = change.applied_to(before)
@@ -230,7 +231,7 @@ class HostedSql:
 
     def control(self, statement: st.QueryControl) -> str:
         """Pause or resume a query, or all. Raises UnresolvedError."""
-        with self._lock:
+        with for_statement(self._lock):
             self._prepare()
             names = [each.name for each in self._chosen(statement)]
             target = _TARGETS[statement.action].value
