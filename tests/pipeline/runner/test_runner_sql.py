@@ -241,7 +241,9 @@ def test_deleted_job_ends_its_query(node: Node) -> None:
         found.execute(SOURCE.format("deleted-in") + "CREATE STREAM o AS SELECT * FROM s;")
         assert found.runner.ask("DELETE", "/connectors/deleted-CSAS_O_0")[0] == 204
         assert found.sql.catalog.queries == ()
+        assert found.runner.engine.forgotten == []
         assert found.execute("DROP STREAM s;") == ["dropped stream S"]
+        assert found.runner.engine.forgotten[-1][0] == "deleted-CSAS_O_0"
 
 
 def test_statement_that_is_refused_changes_nothing(node: Node) -> None:

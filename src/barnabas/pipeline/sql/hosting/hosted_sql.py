@@ -221,7 +221,8 @@ class HostedSql:
             result = replace(result, warnings=self._warnings(result))
             self._create_topics(change, result)
             self.on_loop(lambda: self._topic.write(stored, result.catalog, configurations))
-            self._end(result, before)
+            left = {each.name for each in result.catalog.queries}
+            self._end([each for each in stored.queries if each.name not in left])
             for name in before.sources.keys() - result.catalog.sources.keys():
                 self.views.forget(before.source(name).topic)
             statement = change.statement
@@ -333,9 +334,11 @@ class HostedSql:
         except ConnectRestError as error:
             raise UnresolvedError(str(error)) from None
 
-    def _end(self, result: AppliedChange, before: Catalog) -> None:
-        """Wait for the jobs that end, and remove their state; what is left harms no other query."""
-        ended = [each for each in before.queries if each.name in result.ended]
+    def _end(self, ended: Sequence[PersistentQuery]) -> None:
+        """Wait for the jobs that end, and remove their state; what is left harms no other query.
+
+        Queries whose jobs were deleted before are among them.
+        """
         until = time.monotonic() + _END_S
         for query in ended:
             name = self.job_of(query.name)
