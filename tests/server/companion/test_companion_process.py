@@ -35,7 +35,9 @@ if what == "ignore":
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
 if what.isdecimal():
     sys.exit(int(what))
-time.sleep(60)
+# A signal just before a sleep does not end it, and its handler runs after it.
+for _ in range(600):
+    time.sleep(0.1)
 """
 
 

@@ -1,7 +1,7 @@
 """The lock of changes to the catalog, by statements and by swaps of tables."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Final
 
@@ -12,7 +12,7 @@ _WAIT_S: Final = 30.0
 
 
 @contextmanager
-def for_statement(lock: threading.Lock, wait_s: float = _WAIT_S) -> Iterator[None]:
+def for_statement(lock: threading.Lock, wait_s: float = _WAIT_S) -> Generator[None]:
     """Hold the lock. Raises UnresolvedError when another change has it for too long."""
     if not lock.acquire(timeout=wait_s):
         raise UnresolvedError(
