@@ -319,15 +319,22 @@ def test_start_without_sql_imports_nothing_of_it(node: Node) -> None:
     assert done.returncode == 0, done.stderr.decode()
 
 
+def exchange_of(node: Node, table: str) -> Exchange:
+    """Return the exchange of a table's topic, which is new, as its staging topic is."""
+    properties = {"bootstrap.servers": node.bootstrap}
+    names = (table, f"{table}-staging")
+    admin = AdminClient(properties)
+    for future in admin.create_topics([NewTopic(each, 2) for each in names]).values():
+        future.result(30)
+    return Exchange(names[1], table, properties, 60_000)
+
+
 def test_exchange_of_a_runner_that_has_lost_its_role_writes_nothing(
     node: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    admin = AdminClient({"bootstrap.servers": node.bootstrap})
-    for future in admin.create_topics([NewTopic("lost", 2), NewTopic("lost-staging", 2)]).values():
-        future.result(30)
+    exchange = exchange_of(node, "lost")
     produce(node, "lost", [(b"a", b"1", 0)])
     produce(node, "lost-staging", [(b"a", b"2", 0), (b"b", b"1", 1)])
-    exchange = Exchange("lost-staging", "lost", {"bootstrap.servers": node.bootstrap}, 60_000)
     changes_of = exchanged_rows.changes_of
 
     def taken_over(partition: int, table: Iterable[Row], built: Iterable[Row]) -> Changes:
@@ -353,12 +360,9 @@ class KilledError(Exception):
 def test_exchange_that_was_killed_in_its_transaction_is_made_again(
     node: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    admin = AdminClient({"bootstrap.servers": node.bootstrap})
-    for future in admin.create_topics([NewTopic("half", 2), NewTopic("half-staging", 2)]).values():
-        future.result(30)
+    exchange = exchange_of(node, "half")
     produce(node, "half", [(b"a", b"1", 0), (b"b", b"1", 1)])
     produce(node, "half-staging", [(b"a", b"2", 0), (b"c", b"1", 0)])
-    exchange = Exchange("half-staging", "half", {"bootstrap.servers": node.bootstrap}, 60_000)
     send = TransactionalProducer.produce
     killed: list[TransactionalProducer] = []
 

@@ -226,13 +226,13 @@ def test_killed_runner_continues_the_swap() -> None:
     assert killed >= 8
 
 
+def refused(_: FakeExchange) -> int:
+    raise UnresolvedError("the topic is not there")
+
+
 def test_swap_that_cannot_be_made_leaves_both_queries_running(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refused(self: FakeExchange) -> int:
-        del self
-        raise UnresolvedError("the topic is not there")
-
     monkeypatch.setattr(FakeExchange, "run", refused)
     swaps = TableSwaps(world)
     swaps.look()
@@ -250,10 +250,6 @@ def test_swap_that_cannot_be_made_leaves_both_queries_running(
 def test_paused_query_stays_paused_when_the_swap_fails(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refused(self: FakeExchange) -> int:
-        del self
-        raise UnresolvedError("the topic is not there")
-
     world.targets[OLD] = "PAUSED"
     with monkeypatch.context() as patch:
         patch.setattr(FakeExchange, "run", refused)

@@ -135,6 +135,10 @@ class ClusterState:
         metadata = self._client.list_topics(timeout=_TIMEOUT_S)
         return sorted(name for name in metadata.topics if re.fullmatch(pattern, name))
 
+    def topics_between(self, job: str) -> list[str]:
+        """Return the topics between queries of a job, each named as the query that writes it."""
+        return self.names_like(f"{re.escape(job)}-.+-repartition")
+
     def cluster_id(self) -> str:
         """Return the id of the cluster."""
         return self._client.list_topics(timeout=_TIMEOUT_S).cluster_id or ""

@@ -7,7 +7,6 @@ Offsets are committed by the producer that a task would use: a task that runs at
 fenced and repeated, and never set back.
 """
 
-import re
 import time
 from collections.abc import Iterator, Sequence
 from typing import Final
@@ -56,9 +55,9 @@ def _parts(plan: JobPlan, cluster: ClusterState) -> Iterator[JobPlan]:
     """Yield the plan, and those of the queries that write the topics between parts of a query."""
     yield plan
     if plan.kind is JobKind.QUERY:
-        between = cluster.names_like(f"{re.escape(plan.name)}-.+-repartition")
+        between = cluster.topics_between(plan.name)
+        topics = (*plan.topics, *between)
         for name in between:
-            topics = (*plan.topics, *between)
             yield attrs.evolve(plan, name=name, group_id=name, transactional_id=name, topics=topics)
 
 

@@ -4,7 +4,6 @@ The markers, the positions and the state belong together, so they are removed to
 ends between two steps, the job refuses to start until the removal is repeated.
 """
 
-import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -43,7 +42,7 @@ def forget_chained(
     Raises KafkaException, GroupOffsetsError, TimeoutError, OSError.
     """
     cluster = ClusterState(properties)
-    for name in cluster.names_like(f"{re.escape(job)}-.+-repartition"):
+    for name in cluster.topics_between(job):
         cluster.delete_topic(name)
         forget(name, name, properties, checkpoint_of(name))
 

@@ -46,9 +46,9 @@ async def query_stream(call: SqlCall) -> None:
 async def _query(call: SqlCall, request: SqlRequest, kind: str) -> None:
     async with running_query(call, request) as answer:
         if isinstance(answer, PrintedRecords):
-            await until_gone(call, partial(_print, call, answer))
+            await until_gone(call.receive, partial(_print, call, answer))
         else:
-            await until_gone(call, partial(_send, call, answer, FORMATS[kind](answer)))
+            await until_gone(call.receive, partial(_send, call, answer, FORMATS[kind](answer)))
 
 
 async def _send(call: SqlCall, rows: Rows, form: RowFormat) -> None:

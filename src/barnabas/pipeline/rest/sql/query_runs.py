@@ -17,6 +17,7 @@ from barnabas.pipeline.sql.shell.answer_values import PrintedRecords, Rows
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 
+    from barnabas.http.asgi import Receive
     from barnabas.pipeline.rest.sql.request_bodies import SqlRequest
     from barnabas.pipeline.rest.sql.sql_api import SqlCall
     from barnabas.pipeline.sql.shell.session_statements import SessionStatements
@@ -86,12 +87,12 @@ async def rows_taken(call: SqlCall, answer: Rows | PrintedRecords) -> list[Seque
     return await call.context.run(partial(answer.source.take, _WAIT_S))
 
 
-async def until_gone(call: SqlCall, send: Callable[[], Awaitable[None]]) -> None:
+async def until_gone(receive: Receive, send: Callable[[], Awaitable[None]]) -> None:
     """Send a response, and stop when the client closes its connection."""
     async with trio.open_nursery() as nursery:
 
         async def watch() -> None:
-            while (await call.receive())["type"] not in _GONE:
+            while (await receive())["type"] not in _GONE:
                 pass
             nursery.cancel_scope.cancel()
 

@@ -65,7 +65,7 @@ async def query(call: SqlCall) -> None:
     request = _request(call.scope)
     call.context.check_sequence(request)
     async with running_query(call, request) as answer:
-        await until_gone(call, partial(_send, call, answer))
+        await until_gone(call.receive, partial(_send, call, answer))
 
 
 def _request(scope: Scope) -> SqlRequest:

@@ -6,6 +6,7 @@ reads them. The end of one WebSocket is that of the other.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
@@ -23,6 +24,7 @@ from wsproto.utilities import RemoteProtocolError
 
 from barnabas.http import first_caller_headers
 from barnabas.http.asgi import header
+from barnabas.pipeline.rest.sql.query_runs import until_gone
 from barnabas.pipeline.rest.sql.sql_errors import NOT_READY, SERVER_ERROR, SqlRestError
 
 if TYPE_CHECKING:
@@ -61,10 +63,7 @@ class _Passing:
     async def run(self, url: str, query: str) -> None:
         try:
             await self._write(self._request(url, query))
-            async with trio.open_nursery() as nursery:
-                nursery.start_soon(self._watch, nursery.cancel_scope)
-                await self._pass_frames(url)
-                nursery.cancel_scope.cancel()
+            await until_gone(self._receive, partial(self._pass_frames, url))
         except* (OSError, trio.BrokenResourceError, RemoteProtocolError) as errors:
             reason = errors.exceptions[0]
             raise _ended(url, str(reason)) from None
@@ -80,12 +79,6 @@ class _Passing:
         if given is not None:
             sent.append((_AUTHORIZATION, given))
         return Request(host=urlsplit(url).netloc, target=f"{path}?{query}", extra_headers=sent)
-
-    async def _watch(self, passing: trio.CancelScope) -> None:
-        """Wait for the client to go."""
-        while (await self._receive())["type"] != "websocket.disconnect":
-            pass
-        passing.cancel()
 
     async def _pass_frames(self, url: str) -> None:
         while True:
