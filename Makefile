@@ -53,6 +53,8 @@
 #   make bench-registry  measurements of the schema registry
 #   make fuzz     damaged bytes sent to codecs, batches, decompressors, a node and its logins (SECONDS=60)
 #   make downloads   fetch what `make compat` needs beside small Python packages
+#   make archives    write the archives of classes with which its JVMs start
+#   make prepare     both, beside `make test`, which installs the packages of the tests
 #   make clean    remove .venv, .cache and the caches of tools
 
 BIN := .venv/bin
@@ -60,6 +62,7 @@ RUNTIME := .venv/.installed
 DEV := .venv/.installed-dev
 SPARK := .venv/.installed-spark
 PYSPARK := .cache/pyspark/.fetched
+SPARK_PACKAGES := .cache/pyspark/packages
 JARS := .cache/kafka/.fetched
 FLINK := .cache/flink/.fetched
 CONNECTORS := .cache/connectors/.fetched
@@ -92,12 +95,12 @@ SIZE_MB ?= 50
 WORKERS ?= 4
 COMPAT_TESTS ?= compat_tests
 # The tests wait more than they compute; compat_tests/scheduling.py divides them.
-COMPAT_WORKERS ?= 4
+COMPAT_WORKERS ?= 5
 
 # Four processes collect the tests, which takes each 6 s of CPU, not 12, when they find the compiled files.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help run test lint style types unit downloads compat compat-stalls compat-kafka compat-rust \
+.PHONY: help run test lint style types unit prepare downloads archives compat compat-stalls compat-kafka compat-rust \
   compat-suites compat-franz compat-franz-secured compat-sarama bench \
   bench-pipeline bench-security bench-state bench-scale docs fuzz soak sim \
   sim-mistakes sim-coverage security-mistakes \
@@ -128,14 +131,23 @@ types: $(DEV)
 unit: $(DEV)
 	$(BIN)/python -m pytest tests -n $(WORKERS) $(ARGS)
 
-# What `make compat` fetches beside small Python packages. It needs only .venv/bin/python, so .ci/run
-# fetches during the tests.
-downloads: $(PYSPARK) $(JARS) $(FLINK) $(CONNECTORS) $(NODE) $(GO) $(FRANZ) $(GSSAPI)
+# What .ci/run does beside `make test`, which installs what the archives need.
+prepare: downloads
+	@until test -e $(DEV); do sleep 1; done
+	$(MAKE) --no-print-directory archives
+
+# What `make compat` fetches beside small Python packages. It needs only .venv/bin/python.
+downloads: $(SPARK_PACKAGES)/.installed $(JARS) $(FLINK) $(CONNECTORS) $(NODE) $(GO) $(FRANZ) $(GSSAPI) \
+  $(KAFKA_PYTHON)
+
+# The archives of classes that JVMs of the tests map. The first JVM that ends writes one; without
+# them each start takes three times as long.
+archives: $(SPARK_PACKAGES)/.installed $(JARS)
+	PYTHONPATH=$(CURDIR)/$(SPARK_PACKAGES) $(BIN)/python -m compat_tests.class_archives
 
 # Code 5: ARGS selects no test.
 compat: $(DEV) $(SPARK) $(JARS) $(FLINK) $(CONNECTORS) $(NODE) $(GO) $(FRANZ) $(KAFKA_PYTHON) \
-  $(KERBEROS)
-	$(BIN)/python -m compat_tests.class_archives
+  $(KERBEROS) archives
 	$(BIN)/python -m pytest -p no:cacheprovider --size-mb $(SIZE_MB) --module-times \
 	  -n $(COMPAT_WORKERS) --dist loadfile --no-loadscope-reorder $(COMPAT_TESTS) $(ARGS) || test $$? -eq 5
 
@@ -309,11 +321,21 @@ $(DEV): requirements-dev.txt $(RUNTIME)
 	$(PIP_ENV) $(PIP) -r requirements-dev.txt
 	@touch $@
 
-# Without a JDK the stamp is not written, so that the next run checks again.
-$(SPARK): requirements-spark.txt $(RUNTIME) $(PYSPARK)
-	@if command -v java >/dev/null; then \
-	  $(PIP_ENV) $(PIP) --find-links $(dir $(PYSPARK)) -r requirements-spark.txt && touch $@; \
+# Without a JDK the stamps are not written, so that the next run checks again.
+$(SPARK): requirements-spark.txt $(RUNTIME) $(SPARK_PACKAGES)/.installed
+	@if test -f $(SPARK_PACKAGES)/.installed; then \
+	  $(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))' | \
+	    (read -r packages && echo $(CURDIR)/$(SPARK_PACKAGES) >"$$packages/pyspark.pth") && \
+	  $(PIP_ENV) $(PIP) -r requirements-spark.txt && touch $@; \
 	else echo "java not found (Debian: apt install openjdk-17-jdk): skipping the tests of Spark"; fi
+
+# Beside .venv, which has PySpark after the tests of `tests/`: they must pass without it. Meanwhile a JVM
+# writes the archive of its classes, which holds for one path of PySpark's jars.
+$(SPARK_PACKAGES)/.installed: $(PYSPARK)
+	@rm -rf $(@D)
+	@if test -f $(PYSPARK); then \
+	  $(PIP_ENV) $(PIP) --no-deps --target $(@D) --find-links $(dir $(PYSPARK)) \
+	    $$(grep -E '^(pyspark|py4j)==' requirements-spark.txt) && touch $@; fi
 
 # A server of S3's protocol, in an environment of its own: its libraries are not ours.
 $(MOTO):
@@ -400,7 +422,7 @@ $(FRANZ): $(wildcard compat_tests/clients/franz/*)
 	else echo "go not found (Debian: apt install golang): skipping the suites of franz-go"; fi
 
 # The tests in the source distribution of the version that the client's own tests have.
-$(KAFKA_PYTHON): requirements-dev.txt | $(DEV)
+$(KAFKA_PYTHON): requirements-dev.txt | $(BIN)/python
 	@rm -rf $(@D) && mkdir -p $(@D) && \
 	{ $(FETCH) $(BIN)/python -m pip download --quiet --disable-pip-version-check --no-deps \
 	    --no-binary kafka-python --dest $(@D) "$$(grep '^kafka-python==' $<)" || \

@@ -1,8 +1,8 @@
 """Write the archives of classes that the JVMs of the tests map: it runs before the tests.
 
 The first JVM of Spark that ends cleanly writes its archive. Most JVMs of the tests are killed, or
-run until the last test, so `python -m compat_tests.class_archives` runs one: 44 s of CPU, and each
-start of Spark takes 3.2 s, not 10.5. Kafka's archive is written beside it.
+run until the last test, so `make archives` runs one: 44 s of CPU, and each start of Spark takes
+3.2 s, not 10.5. Meanwhile Kafka's archive is written, and jars of Connect are fetched.
 """
 
 import sys
@@ -129,10 +129,10 @@ def fetch_connect() -> None:
 def main() -> int:
     """Write both archives, and fetch jars: the JVM of Spark does not use two cores all the time."""
     with ThreadPoolExecutor() as pool:
-        of_kafka = pool.submit(jars.archive_options)
+        others = [pool.submit(work) for work in (jars.archive_options, fetch_connect)]
         write_for_spark()
-        of_kafka.result()
-        fetch_connect()
+        for each in others:
+            each.result()
     return 0
 
 

@@ -1,6 +1,7 @@
 """Barnabas as the README installs it: in an empty environment, without the tests' packages."""
 
 import fcntl
+import importlib.util
 import os
 import re
 import subprocess
@@ -13,7 +14,6 @@ ROOT = Path(__file__).parents[1]
 PAGES = ("README.md", "docs/pipelines.md", "docs/streams.md")
 _INSTALL = re.compile(r"^\$ (pip install '\.\[spark\]')", re.MULTILINE)
 _TIMEOUT_S = 600
-_OF_TESTS = Path(sys.executable).parent
 
 
 def commands() -> set[str]:
@@ -23,10 +23,12 @@ def commands() -> set[str]:
     return {command for each in found for command in each}
 
 
-def pyspark_of(programs: Path) -> Path:
-    """Return the directory of an environment's PySpark."""
-    (found,) = programs.parent.glob("lib/python3*/site-packages/pyspark")
-    return found
+def pyspark_of_tests() -> Path:
+    """Return the directory of the tests' PySpark."""
+    spec = importlib.util.find_spec("pyspark")
+    assert spec is not None
+    assert spec.origin is not None
+    return Path(spec.origin).parent
 
 
 def sizes(pyspark: Path) -> dict[str, int]:
@@ -67,12 +69,13 @@ class Installed:
                 timeout=_TIMEOUT_S,
             )
             assert done.returncode == 0, f"{line}\n{done.stdout[-2000:]}{done.stderr[-2000:]}"
-        assert sizes(pyspark_of(self.programs)) == sizes(pyspark_of(_OF_TESTS))
+        (pyspark,) = directory.glob("lib/python3*/site-packages/pyspark")
+        assert sizes(pyspark) == sizes(pyspark_of_tests())
 
     def environment(self, **more: str) -> dict[str, str]:
         """Return the variables of a shell in which the environment is active."""
         found = {name: text for name, text in os.environ.items() if name != "PYTHONPATH"}
         path = f"{self.programs}{os.pathsep}{os.environ['PATH']}"
         own = {"PATH": path, "PIP_ROOT_USER_ACTION": "ignore"}
-        own["SPARK_HOME"] = str(pyspark_of(_OF_TESTS))
+        own["SPARK_HOME"] = str(pyspark_of_tests())
         return {**found, **FIRST_COMPILER_ONLY, **own, **more}
