@@ -4,8 +4,8 @@ A module runs in one process, because its tests share servers and sessions. The 
 parts: pipelines have two processes, clusters one, single nodes the others. The modules of pipelines
 share one JVM of Spark for each process, which costs half a minute of CPU until it is warm. Modules
 that start Spark with other settings need a process without that JVM, so they are with the clusters.
-Those whose jobs run in processes of their own need none, so they are with the single nodes, whose
-modules wait most of their time. A process whose part has no module left takes one of single nodes,
+Those whose jobs run in other processes need none, so they are with the single nodes, whose modules
+wait most of their time. A process whose part has no module left takes one of single nodes,
 then of the part with the most modules left for each of its processes. Long modules are the first
 of their part, so that no process runs one while the others have ended.
 """
