@@ -112,7 +112,8 @@ def test_checkpoint_of_earlier_code_continues(bootstrap: str, tmp_path: Path) ->
     # Its JVM must not write an archive of classes, which nothing uses: 15 s of CPU.
     module = tmp_path / "code/src/barnabas/pipeline/spark/class_archive.py"
     written = '(f"-XX:ArchiveClassesAtExit={partial}",), NewArchive(partial, final)'
-    assert written in (text := module.read_text())
+    text = module.read_text()
+    assert written in text
     module.write_text(text.replace(written, "()"))
     name = f"upgraded-{os.urandom(4).hex()}"
     topics = Topics(bootstrap, name)
