@@ -79,6 +79,8 @@ GSSAPI := .cache/gssapi/.built
 KERBEROS := .venv/.installed-kerberos
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 PIP_ENV := PIP_ROOT_USER_ACTION=ignore
+# Prints the directory of installed packages.
+PACKAGES := $(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))'
 # Three attempts of a command that fetches: one fault of the network would fail a fresh clone.
 FETCH := sh -c 'for pause in 5 20; do "$$@" && exit; \
   echo "failed, again in $$pause s: $$*" >&2; sleep $$pause; done; exec "$$@"' fetch
@@ -129,7 +131,7 @@ types: $(DEV)
 	$(BIN)/lint-imports
 
 unit: $(DEV)
-	$(BIN)/python -m pytest tests -n $(WORKERS) $(ARGS)
+	$(BIN)/python -m pytest tests -n $(WORKERS) --dist worksteal $(ARGS)
 
 # What .ci/run does beside `make test`, which installs what the archives need.
 prepare: downloads
@@ -317,15 +319,16 @@ $(RUNTIME): requirements.txt pyproject.toml | $(BIN)/python
 	@$(BIN)/python -m compileall -q src  # pip compiles installed packages, but not editable ones
 	@touch $@
 
+# pip compiles with one core, and the packages' own tests as well.
 $(DEV): requirements-dev.txt $(RUNTIME)
-	$(PIP_ENV) $(PIP) -r requirements-dev.txt
+	$(PIP_ENV) $(PIP) --no-compile -r requirements-dev.txt
+	-@$(BIN)/python -m compileall -q -j2 -x /tests/ $$($(PACKAGES))
 	@touch $@
 
 # Without a JDK the stamps are not written, so that the next run checks again.
 $(SPARK): requirements-spark.txt $(RUNTIME) $(SPARK_PACKAGES)/.installed
 	@if test -f $(SPARK_PACKAGES)/.installed; then \
-	  $(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))' | \
-	    (read -r packages && echo $(CURDIR)/$(SPARK_PACKAGES) >"$$packages/pyspark.pth") && \
+	  echo $(CURDIR)/$(SPARK_PACKAGES) >$$($(PACKAGES))/pyspark.pth && \
 	  $(PIP_ENV) $(PIP) -r requirements-spark.txt && touch $@; \
 	else echo "java not found (Debian: apt install openjdk-17-jdk): skipping the tests of Spark"; fi
 
