@@ -304,9 +304,10 @@ def test_owner_and_renewer_renew_and_expire(secured) -> None:
     assert expire(secured, "bob", token.hmac, 9 * DAY_MS) == (0, token.max_timestamp_ms)
     code, expiry_ms = expire(secured, "bob", token.hmac)
     assert (code, abs(expiry_ms - time.time() * 1000) < 60_000) == (0, True)
-    eventually(lambda: renew(secured, "alice", token.hmac) == (NOT_FOUND, 0))
+    # On Apache Kafka a renewal writes the token again until its removal has reached the cache.
+    eventually(lambda: token.token_id not in described(secured, "alice"))
+    assert renew(secured, "alice", token.hmac) == (NOT_FOUND, 0)
     assert expire(secured, "alice", token.hmac) == (NOT_FOUND, 0)
-    assert token.token_id not in described(secured, "alice")
 
 
 def test_expired_token_is_only_removed(secured) -> None:
