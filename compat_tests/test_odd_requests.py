@@ -288,6 +288,26 @@ def one_record(timestamp: int = 1_700_000_000_000, **fields: int) -> bytes:
     return bytes(build_batch([record], **fields))
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "code"),
+    [
+        ("log.retention.ms", "0", INVALID),
+        ("log.retention.ms", "-1", 0),
+        ("log.roll.ms", "0", INVALID),
+        ("log.roll.jitter.ms", "-1", INVALID),
+        ("max.connections.per.ip", "0", INVALID),
+    ],
+)
+def test_a_brokers_value_that_harms_the_whole_is_refused(bootstrap, name, value, code) -> None:
+    request = IncrementalAlterConfigsRequest
+    change = request.AlterableConfig(name=name, config_operation=0, value=value)
+    resource = request.AlterConfigsResource(
+        resource_type=BROKER, resource_name="", configs=[change]
+    )
+    answer = wire.call(bootstrap, request(resources=[resource], validate_only=True), 1)
+    assert [each.error_code for each in answer.responses] == [code]
+
+
 def test_a_record_without_a_timestamp_is_never_too_old(bootstrap, topics) -> None:
     topic = topics.create("times", config={"message.timestamp.before.max.ms": "1000"})
     assert produced(bootstrap, topic, one_record())[0] == ErrorCode.INVALID_TIMESTAMP

@@ -108,6 +108,38 @@ def test_consumed_lines_equal_produced_lines(barnabas: Barnabas, topic: str) -> 
     assert barnabas("consume", topic, "-b", "--idle", "0.5").lines == lines
 
 
+def test_record_that_would_be_written_differently_is_refused(
+    barnabas: Barnabas, topic: str
+) -> None:
+    lines = b'{"value": "v", "timestamp": 1}\n{"value": "v", "timestamp": 0}\n'
+    done = barnabas("produce", topic, "-f", "json", stdin=lines)
+    assert done.code == 1
+    assert "line 2: timestamp 0 cannot be written" in done.err
+    for text, says in (("0", "timestamp 0 cannot be written"), ("9" * 20, "Invalid time")):
+        done = barnabas("produce", topic, "--timestamp", text, stdin=b"v")
+        assert done.code == 2
+        assert says in done.err
+
+
+def test_event_that_is_no_record_is_refused_and_not_sent_as_null(
+    barnabas: Barnabas, topic: str
+) -> None:
+    done = barnabas("produce", topic, "-f", "json", stdin=b'{"user": "alice", "ms": 5}')
+    assert done.code == 1
+    assert "line 1: a record has no 'user'" in done.err
+    assert barnabas("consume", topic, "-b", "-e").out == ""
+
+
+def test_topics_limit_decides_how_large_a_message_may_be(barnabas: Barnabas, topic: str) -> None:
+    large = b"v" * 3_000_000
+    done = barnabas("produce", topic, "-f", "raw", stdin=large)
+    assert done.code == 1
+    assert "raise the topic's max.message.bytes, or send less" in done.err
+    assert barnabas("topic", "alter", topic, "--set", "max.message.bytes=4000000").code == 0
+    assert barnabas("produce", topic, "-f", "raw", stdin=large).code == 0
+    assert barnabas("consume", topic, "-b", "-n", "1", "-f", "raw").out == large.decode()
+
+
 def test_json_has_all_parts_of_a_record(barnabas: Barnabas, topic: str) -> None:
     record = (
         '{"key": "k", "value": {"n": 1}, "headers": [["h", "1"]], "partition": 2, '

@@ -47,6 +47,9 @@ def test_any_line_is_a_record_or_a_value_error(line: bytes) -> None:
         ('{"key": 7, "value": null}', b"7", None),
         ('{"value_base64": "/w=="}', None, b"\xff"),
         ("{}", None, None),
+        ('{"value": {"a": 0.12345678901234567890}}', None, b'{"a":0.12345678901234567890}'),
+        ('{"value": [1e400, 1.10, true, null]}', None, b"[1e400,1.10,true,null]"),
+        ('{"value": 1.0, "key": 12345678901234567890}', b"12345678901234567890", b"1.0"),
     ],
 )
 def test_json_value_other_than_a_string_is_kept_as_json(
@@ -75,6 +78,14 @@ def test_headers_may_be_an_object_or_pairs() -> None:
         ('{"headers": 1}', "headers must be pairs"),
         ('{"value_base64": "?"}', "is not base64"),
         ("[" * 100_000, "it is not JSON"),
+        ('{"value": ' + "[" * 900 + "]" * 900 + "}", "it is not JSON: maximum recursion"),
+        ('{"value": NaN}', "NaN is not a number of JSON"),
+        ('{"vaule": "v"}', "a record has no 'vaule'; its names are key, key_base64, value,"),
+        ('{"timestamp": 99999999999999999999}', "timestamp must be from -9223372036854775807"),
+        ('{"timestamp": 1.5}', "timestamp must be an integer, not 1.5"),
+        ('{"partition": -1}', "partition must be from 0 to 2147483647, not -1"),
+        ('{"partition": 2147483648}', "partition must be from 0 to 2147483647"),
+        ('{"value_base64": 1.5}', "1.5 is not base64"),
     ],
 )
 def test_bad_line_is_an_error(line: str, says: str) -> None:
@@ -98,7 +109,8 @@ def test_template_is_filled_with_its_fields() -> None:
     write = writer("value", "\t", None, template)
     entry = Entry(b"k", b"\xff", (("h", b"1"),), 2, 5, "t", 9)
     assert write(entry) == b"t/2@9\tk=\xff h=1\n"
-    for bad in ("{nothing}", "{", "{key.__class__}"):
+    assert check_template("{offset:>5} {timestamp:,}")
+    for bad in ("{nothing}", "{", "{key.__class__}", "{value:d}", "{value!z}"):
         with pytest.raises(CliError, match="--template"):
             check_template(bad)
 
@@ -132,5 +144,6 @@ def test_time_is_parsed(text: str, ms: int) -> None:
 def test_bad_time_is_a_usage_error() -> None:
     import click
 
-    with pytest.raises(click.UsageError, match="Invalid time 'noon'"):
-        parse_time("noon")
+    for text in ("noon", "99999999999999999999", "9999999999d"):
+        with pytest.raises(click.UsageError, match=f"Invalid time '{text}'"):
+            parse_time(text)

@@ -221,3 +221,17 @@ def test_assignors_go_by_name_kafkas_class_or_import_path() -> None:
     names = f"{kafkas},uniform,mine.assignors:ByRack"
     config = NodeConfig.load(None, {"group.consumer.assignors": names})
     assert config["group.consumer.assignors"] == (kafkas, "uniform", "mine.assignors:ByRack")
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["log.retention.ms", "log.retention.minutes", "log.retention.hours", "log.roll.ms"],
+)
+def test_value_that_would_delete_every_record_is_refused_at_the_start(name: str) -> None:
+    with pytest.raises(ConfigError, match=f"0 for configuration {name}: it must be "):
+        NodeConfig.load(None, {name: "0"})
+
+
+def test_limit_that_lets_no_client_connect_is_refused_at_the_start() -> None:
+    with pytest.raises(ConfigError, match=r"max\.connections\.per\.ip\.overrides must name"):
+        NodeConfig.load(None, {"max.connections.per.ip": "0"})

@@ -103,6 +103,10 @@ def test_local_retention_above_the_whole_is_refused_with_tiering() -> None:
         ({"listeners": "PLAINTEXT://:1"}, True, "broker id must be specified: [listeners]"),
         ({"log.retention.ms": "abc"}, False, "Invalid value abc"),
         ({"num.io.threads": "100"}, False, "between half and double the current value 8"),
+        ({"log.retention.ms": "0"}, True, "0 for configuration log.retention.ms: it must be -1"),
+        ({"log.roll.ms": "0"}, True, "0 for configuration log.roll.ms: it must be at least 1"),
+        ({"log.roll.jitter.ms": "-1"}, True, "-1 for configuration log.roll.jitter.ms"),
+        ({"max.connections.per.ip": "0"}, True, "0 for configuration max.connections.per.ip"),
         ({"listeners": "FOO://:1"}, False, "FOO has no security protocol"),
     ],
 )
@@ -116,7 +120,15 @@ def test_invalid_broker_change_is_refused(
 
 @pytest.mark.parametrize(
     "changes",
-    [{"foo": "3"}, {"log.retention.ms": "1000"}, {"num.io.threads": "16"}, {"log.roll.ms": None}],
+    [
+        {"foo": "3"},
+        {"log.retention.ms": "1000"},
+        {"log.retention.ms": "-2"},
+        {"num.io.threads": "16"},
+        {"log.roll.ms": None},
+        {"log.roll.jitter.ms": "0"},
+        {"max.connections.per.ip": "0", "max.connections.per.ip.overrides": "127.0.0.1:1"},
+    ],
 )
 def test_valid_broker_change_is_accepted(changes: dict[str, str | None]) -> None:
     validate_broker_changes(changes, NODE, cluster_default=False)

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 # Records between two updates of the progress bar and checks of delivery reports.
 _STRIDE = 1000
+# A request of Kafka's default socket.request.max.bytes (100 MiB) has room for it.
+_LARGEST_MESSAGE = 104_000_000
 
 
 @click.command()
@@ -85,7 +87,7 @@ def produce(
 ) -> None:
     """Write records to TOPIC, one for each line of FILES or of standard input (-)."""
     read = record_formats.reader(
-        form, _unescaped(key_separator), null, key.encode() if key else None
+        form, _unescaped(key_separator), null, key.encode() if key is not None else None
     )
     if idempotent and acks != "all":
         raise click.UsageError("--idempotent needs --acks all.")
@@ -96,6 +98,8 @@ def produce(
         enable_idempotence=acks == "all" if idempotent is None else idempotent,
         linger_ms=5,
         queue_buffering_max_messages=100_000,
+        # The topic's max.message.bytes decides, not librdkafka's own limit of 1,000,000 bytes.
+        message_max_bytes=_LARGEST_MESSAGE,
         message_timeout_ms=max(1000, int(client.timeout * 1000)),
     )
     sending = _Sending(
@@ -103,12 +107,12 @@ def produce(
         producer,
         topic,
         partition=partition,
-        timestamp=parse_time(timestamp) if timestamp else None,
+        timestamp=_time_option(timestamp),
         headers=_header_options(headers),
     )
     sources = _Sources(files or (Path("-"),), whole=form == "raw")
     encode = value_format.encoder(topic)
-    _send(sources, lambda line: encode(read(line)), sending)
+    _send(sources, lambda line: encode(_sendable(read(line))), sending)
     summary = sending.finish()
     if as_json:
         print_json(summary)
@@ -117,6 +121,31 @@ def produce(
             f"{counted(summary['records'], 'record')}, "
             f"{counted(summary['bytes'], 'byte')} to {topic}",
             err=True,
+        )
+
+
+def _time_option(text: str | None) -> int | None:
+    if not text:
+        return None
+    timestamp = parse_time(text)
+    try:
+        _check_timestamp(timestamp)
+    except ValueError as error:
+        raise click.UsageError(f"Invalid value {text!r} for --timestamp: {error}.") from None
+    return timestamp
+
+
+def _sendable(entry: Entry) -> Entry:
+    """Return the record. Raises ValueError when librdkafka would write another one."""
+    _check_timestamp(entry.timestamp)
+    return entry
+
+
+def _check_timestamp(timestamp: int | None) -> None:
+    if timestamp == 0:
+        raise ValueError(
+            "timestamp 0 cannot be written, librdkafka would write the present time; give another "
+            "one (1 is the next), or none for the present time"
         )
 
 

@@ -19,6 +19,15 @@ if TYPE_CHECKING:
 
 Header = tuple[str, bytes | None]
 
+_NAMES = (
+    *("key", "key_base64", "value", "value_base64", "headers", "partition", "timestamp"),
+    *("topic", "offset"),
+)
+"""The names that an object of a record may have; `consume` writes the last two as well."""
+
+INT64_MAX = 2**63 - 1
+_INT32_MAX = 2**31 - 1
+
 _PAIRS = 'headers must be pairs such as [["name", "value"]]'
 
 FORMATS = ("value", "key-value", "json", "raw")
@@ -61,20 +70,31 @@ def reader(
 def parse_json(line: bytes, key: bytes | None = None) -> Entry:
     """Parse one JSON object. Raises ValueError with the problem."""
     try:
-        found: Any = json.loads(line)
+        return _parsed(line, key)
+    except RecursionError as error:
+        raise ValueError(f"it is not JSON: {error}") from None
+
+
+def _parsed(line: bytes, key: bytes | None) -> Entry:
+    try:
+        found: Any = json.loads(line, parse_float=_Number, parse_constant=_refuse_constant)
     except json.JSONDecodeError as error:
         raise ValueError(
             f"it is not JSON: {error.msg.removesuffix(' at')} at column {error.colno}"
         ) from None
-    except (UnicodeDecodeError, RecursionError) as error:
+    except UnicodeDecodeError as error:
         raise ValueError(f"it is not JSON: {error}") from None
     if type(found) is not dict:
         raise ValueError('it must be a JSON object such as {"key": "k", "value": "v"}')
     record = cast("dict[str, Any]", found)
-    partition, timestamp = record.get("partition"), record.get("timestamp")
-    for name, number in (("partition", partition), ("timestamp", timestamp)):
-        if number is not None and (not isinstance(number, int) or isinstance(number, bool)):
-            raise ValueError(f"{name} must be an integer, not {number!r}")
+    unknown = [name for name in record if name not in _NAMES]
+    if unknown:
+        raise ValueError(
+            f"a record has no {unknown[0]!r}; its names are {', '.join(_NAMES)}; "
+            "a value that is an object stands under value"
+        )
+    partition = _integer(record, "partition", 0, _INT32_MAX)
+    timestamp = _integer(record, "timestamp", -INT64_MAX, INT64_MAX)
     known = _blob(record, "key")
     return Entry(
         known if known is not None else key,
@@ -83,6 +103,29 @@ def parse_json(line: bytes, key: bytes | None = None) -> Entry:
         partition,
         timestamp,
     )
+
+
+class _Number(str):
+    """A number with a fraction or an exponent, as it was written: a float would round it."""
+
+    __slots__ = ()
+
+    __repr__ = str.__str__
+
+
+def _refuse_constant(name: str) -> Any:
+    raise ValueError(f"it is not JSON: {name} is not a number of JSON; give null, or a string")
+
+
+def _integer(record: dict[str, Any], name: str, low: int, high: int) -> int | None:
+    number = record.get(name)
+    if number is None:
+        return None
+    if type(number) is not int:
+        raise ValueError(f"{name} must be an integer, not {number!r}")
+    if not low <= number <= high:
+        raise ValueError(f"{name} must be from {low} to {high}, not {number}")
+    return number
 
 
 def _blob(record: dict[str, Any], name: str) -> bytes | None:
@@ -95,13 +138,25 @@ def _blob(record: dict[str, Any], name: str) -> bytes | None:
 
 def _as_bytes(found: Any) -> bytes:
     """Return a string as it is, any other JSON value as JSON."""
-    if isinstance(found, str):
-        return found.encode()
-    return json.dumps(found, ensure_ascii=False, separators=(",", ":")).encode()
+    return (found if type(found) is str else _compact(found)).encode()
+
+
+def _compact(found: Any) -> str:
+    """Return a JSON value as text without spaces."""
+    if isinstance(found, _Number):
+        return str(found)
+    if type(found) is dict:
+        pairs = cast("dict[str, Any]", found).items()
+        return "{" + ",".join([f"{_compact(name)}:{_compact(each)}" for name, each in pairs]) + "}"
+    if type(found) is list:
+        return "[" + ",".join([_compact(each) for each in cast("list[Any]", found)]) + "]"
+    return json.dumps(found, ensure_ascii=False)
 
 
 def _decoded(encoded: Any) -> bytes:
     try:
+        if type(encoded) is not str:
+            raise TypeError
         return base64.b64decode(encoded, validate=True)
     except (TypeError, ValueError):
         raise ValueError(f"{encoded!r} is not base64") from None
@@ -193,6 +248,13 @@ def check_template(template: str) -> str:
                 f"Invalid value {template!r} for --template: unknown field {{{name}}}; "
                 f"the fields are {', '.join(FIELDS)}"
             )
+    try:
+        _filled(template, Entry(b"", b"", (), 0, 0, "", 0), b"")
+    except (ValueError, TypeError, KeyError, IndexError) as error:
+        raise CliError(
+            f"Invalid value {template!r} for --template: {error}; "
+            "key, value, headers and topic are text, partition, offset and timestamp integers"
+        ) from None
     return template.replace("\\t", "\t").replace("\\n", "\n")
 
 

@@ -8,6 +8,8 @@ from datetime import datetime
 import click
 
 _UNITS_MS = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+_LAST_MS = 2**63 - 1
+_AGE_DIGITS_MAX = 9
 
 
 def parse_time(text: str, now: float | None = None) -> int:
@@ -16,10 +18,10 @@ def parse_time(text: str, now: float | None = None) -> int:
     Returns ms since 1970. Raises click.UsageError for any other text.
     """
     text = text.strip()
-    if text.isdecimal():
+    if text.isdecimal() and int(text) <= _LAST_MS:
         return int(text)
     age, unit = text[:-1].removeprefix("-"), text[-1:]
-    if unit in _UNITS_MS and age.isdecimal():
+    if unit in _UNITS_MS and age.isdecimal() and len(age) <= _AGE_DIGITS_MAX:
         present = time.time() if now is None else now
         return int(present * 1000) - int(age) * _UNITS_MS[unit]
     try:

@@ -15,6 +15,7 @@ from barnabas.config.properties.group_properties import GROUP_PROPERTIES
 from barnabas.config.schema import ConfigError, Dynamic
 from barnabas.config.topic_config import validate_topic_overrides
 from barnabas.config.unsupported import LIMITS_OF_CONNECTIONS, refuse_change
+from barnabas.config.value_rules import check_values
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -106,6 +107,7 @@ def _check_result(
         if cluster_default
         else node.with_dynamic(node.cluster_dynamic, result)
     )
+    check_values(after)
     for name in _THREADS:
         now, then = node.get_int(name), after.get_int(name)
         if name in changes and not max(now / 2, 1) <= then <= now * 2:

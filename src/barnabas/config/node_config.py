@@ -90,12 +90,14 @@ class NodeConfig:
         """Return the configuration to start a node with.
 
         As `read`, and raises ConfigError too when the configuration promises something unsupported,
-        or when clients could not reach a listener.
+        has values that do not go together, or when clients could not reach a listener.
         """
         from barnabas.config.unsupported import refuse_unsupported, warnings_of
+        from barnabas.config.value_rules import check_values
 
         config = cls.read(file, overrides)
         refuse_unsupported(config)
+        check_values(config)
         if config.get("advertised.listeners") is None:
             check_reachable(config.broker_listeners, _host_name, _addresses)
         given = config.static if file else overrides or {}
