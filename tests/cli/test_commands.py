@@ -121,7 +121,7 @@ def test_record_that_would_be_written_differently_is_refused(
         assert says in done.err
 
 
-def test_event_that_is_no_record_is_refused_and_not_sent_as_null(
+def test_object_with_other_names_is_refused_and_not_sent_as_null(
     barnabas: Barnabas, topic: str
 ) -> None:
     done = barnabas("produce", topic, "-f", "json", stdin=b'{"user": "alice", "ms": 5}')

@@ -91,7 +91,7 @@ def _parsed(line: bytes, key: bytes | None) -> Entry:
     if unknown:
         raise ValueError(
             f"a record has no {unknown[0]!r}; its names are {', '.join(_NAMES)}; "
-            "a value that is an object stands under value"
+            "give a value that is an object under the name value"
         )
     partition = _integer(record, "partition", 0, _INT32_MAX)
     timestamp = _integer(record, "timestamp", -INT64_MAX, INT64_MAX)

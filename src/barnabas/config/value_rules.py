@@ -1,6 +1,6 @@
 """Rules for broker properties that their rows cannot state: they concern several properties.
 
-`KafkaConfig.validateValues` has the same ones; a start and a change of a running broker are refused.
+`KafkaConfig.validateValues` has the same ones; a start and a change by clients are refused.
 """
 
 from __future__ import annotations
