@@ -12,6 +12,8 @@ import pytest
 
 from .conftest import Barnabas
 
+BIG = "9" * 20
+
 
 def test_topic_is_created_altered_and_deleted(barnabas: Barnabas, topic: str) -> None:
     listed = barnabas("topic", "list", "--json").data
@@ -59,6 +61,11 @@ def test_assignment_places_replicas(barnabas: Barnabas, topic: str) -> None:
         (["topic", "create", "{topic}2", "--assignment", "x"], 2, "broker ids such as 1:2,2:1"),
         (["topic", "describe", "{topic}2"], 1, "see barnabas topic list"),
         (["topic", "delete", "{topic}2"], 1, "UNKNOWN_TOPIC_OR_PART"),
+        (["topic", "create", "{topic}2", "--assignment", BIG], 2, "broker ids such as 1:2,2:1"),
+        (["topic", "create", "{topic}2", "--replicas", BIG], 2, "is not in the range 1<=x<=32767"),
+        (["topic", "alter", "{topic}", "-p", BIG], 2, "is not in the range 1<=x<=2147483647"),
+        (["cluster", "reassign", "--plan", sys.executable], 1, "the plan is not"),
+        (["user", "add", "u", "--password-file", sys.executable], 1, "is not text in UTF-8"),
         (["topic", "alter", "{topic}", "-p", "2"], 1, "INVALID_PARTITIONS"),
         (["topic", "alter", "{topic}"], 2, "Nothing to change"),
         (["topic", "lst"], 2, "list"),

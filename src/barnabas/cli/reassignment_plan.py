@@ -69,7 +69,7 @@ def drain(current: Mapping[Place, Sequence[int]], broker: int, others: Iterable[
     return plan
 
 
-def from_json(text: str) -> Replicas:
+def from_json(text: str | bytes) -> Replicas:
     """Return the plan of a file as kafka-reassign-partitions reads it. Raises PlanError."""
     try:
         document: Any = json.loads(text)

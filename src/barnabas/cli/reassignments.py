@@ -65,7 +65,7 @@ def make_plan(
     known = sorted(client.metadata().brokers)
     try:
         if file is not None:
-            plan = from_json(file.read_text())
+            plan = from_json(file.read_bytes())
         elif drained is not None:
             plan = drain(wanted, drained, known)
         else:

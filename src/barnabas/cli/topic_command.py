@@ -14,6 +14,9 @@ from barnabas.cli.terminal_output import confirm, json_option, print_json, print
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+_INT16_MAX = 2**15 - 1
+_INT32_MAX = 2**31 - 1
+
 
 @click.group()
 def topic() -> None:
@@ -46,8 +49,12 @@ def list_topics(client: Client, *, internal: bool, as_json: bool) -> None:
 
 @topic.command()
 @click.argument("names", nargs=-1, required=True)
-@click.option("--partitions", "-p", type=click.IntRange(min=1), help="[default: the server's]")
-@click.option("--replicas", "-r", type=click.IntRange(min=1), help="[default: the server's]")
+@click.option(
+    "--partitions", "-p", type=click.IntRange(1, _INT32_MAX), help="[default: the server's]"
+)
+@click.option(
+    "--replicas", "-r", type=click.IntRange(1, _INT16_MAX), help="[default: the server's]"
+)
 @click.option(
     "--assignment",
     metavar="B:B,B:B",
@@ -99,11 +106,14 @@ def create(
 
 def _assignment(text: str) -> list[list[int]]:
     try:
-        return [[int(broker) for broker in brokers.split(":")] for brokers in text.split(",")]
+        placed = [[int(broker) for broker in brokers.split(":")] for brokers in text.split(",")]
     except ValueError:
+        placed = [[-1]]
+    if not all(0 <= broker <= _INT32_MAX for brokers in placed for broker in brokers):
         raise click.UsageError(
             f"Invalid value {text!r} for --assignment: it must be broker ids such as 1:2,2:1."
-        ) from None
+        )
+    return placed
 
 
 @topic.command()
@@ -192,7 +202,7 @@ def _own_properties(client: Client, name: str) -> dict[str, str | None]:
 @click.option(
     "--partitions",
     "-p",
-    type=click.IntRange(min=1),
+    type=click.IntRange(1, _INT32_MAX),
     help="The new number of partitions, larger than the current one.",
 )
 @click.option(

@@ -192,7 +192,10 @@ def _password(name: str, file: Path | None, variable: str | None) -> str:
     if variable is not None:
         password, place = os.environ.get(variable, ""), f"the variable {variable}"
     elif file is not None:
-        text = sys.stdin.read() if str(file) == "-" else file.read_text()
+        try:
+            text = sys.stdin.read() if str(file) == "-" else file.read_text()
+        except UnicodeDecodeError as error:
+            raise CliError(f"the file {file} is not text in UTF-8: {error}") from None
         password, place = text.partition("\n")[0].removesuffix("\r"), f"the file {file}"
     elif sys.stdin.isatty():
         return click.prompt(
