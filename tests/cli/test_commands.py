@@ -89,6 +89,8 @@ def test_assignment_places_replicas(barnabas: Barnabas, topic: str) -> None:
         (["group", "reset-offsets", "{topic}"], 2, "Use exactly one of"),
         (["group", "reset-offsets", "{topic}", "--to", "x"], 2, "earliest, latest, or an offset"),
         (["config", "alter", "topic", "{topic}", "--set", "foo=1"], 1, "INVALID_CONFIG"),
+        (["config", "describe", "broker", "99"], 1, "broker 99 does not run; the brokers are "),
+        (["config", "alter", "broker", "x", "--set", "a=1"], 1, "broker x does not run"),
         (["config", "alter", "topic", "{topic}"], 2, "Nothing to change"),
     ],
 )

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from barnabas.cli.client_options import Client, admin_kinds, client_options, pairs
+from barnabas.cli.command_errors import CliError
 from barnabas.cli.terminal_output import json_option, print_json, print_table
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ def config() -> None:
 @client_options
 def describe(client: Client, *, kind: str, name: str, everything: bool, as_json: bool) -> None:
     """Show properties and the sources of their values. The NAME of a broker is its node id."""
-    resource = _resource(kind, name)
+    resource = _resource(client, kind, name)
     (future,) = client.admin.describe_configs([resource]).values()
     entries = [
         entry
@@ -101,11 +102,16 @@ def alter(
     """Change properties while the server runs."""
     if not settings and not unset:
         raise click.UsageError("Nothing to change: use --set or --unset.")
-    change(client, _resource(kind, name), pairs(settings, "--set"), unset, dry_run=dry_run)
+    change(client, _resource(client, kind, name), pairs(settings, "--set"), unset, dry_run=dry_run)
     click.echo(f"{kind} {name} {'could be altered' if dry_run else 'altered'}")
 
 
-def _resource(kind: str, name: str) -> Any:
+def _resource(client: Client, kind: str, name: str) -> Any:
+    """Return a resource. Raises CliError for an unknown broker: a request to it would time out."""
+    if kind == "broker":
+        brokers = [str(broker) for broker in sorted(client.metadata().brokers)]
+        if name not in brokers:
+            raise CliError(f"broker {name} does not run; the brokers are {', '.join(brokers)}")
     kinds = admin_kinds()
     return kinds.ConfigResource(kinds.ConfigResource.Type[kind.upper()], name)
 
