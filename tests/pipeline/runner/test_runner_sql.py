@@ -166,6 +166,27 @@ def test_rebuilt_table_warns_of_records_that_its_source_has_deleted(node: Node) 
         )
 
 
+def test_stream_over_a_compacted_topic_has_a_warning(
+    node: Node, caplog: pytest.LogCaptureFixture
+) -> None:
+    cluster = ClusterState({"bootstrap.servers": node.bootstrap})
+    cluster.create_topic("kept-in", 1, {"cleanup.policy": "delete,compact"})
+    cluster.create_topic("all-in", 1, {})
+    columns = "(k INT {}KEY, v INT) WITH (kafka_topic='{}', value_format='JSON');"
+    script = (
+        "CREATE STREAM s " + columns.format("", "kept-in"),
+        "CREATE TABLE t " + columns.format("PRIMARY ", "kept-in"),
+        "CREATE STREAM u " + columns.format("", "all-in"),
+    )
+    with hosted(node, "kept") as found:
+        warned, *others = found.sql.session().execute("".join(script))
+    assert isinstance(warned, CommandDone)
+    (warning,) = warned.warnings
+    assert "The topic kept-in of the stream S is compacted" in warning
+    assert [each.warnings for each in others if isinstance(each, CommandDone)] == [(), ()]
+    assert warning in caplog.text
+
+
 @pytest.mark.parametrize(
     ("text", "left"),
     [
