@@ -57,7 +57,16 @@ def commands() -> Iterator[tuple[str, list[str]]]:
 
 # Fields of streams that operators read, and what an app calls; users have `df` and the operators.
 _INTERNAL_NAMES = (
-    *("closed", "followed", "frame", "has_new_keys", "inputs", "joined_topics", "output_mode"),
+    *(
+        "changes",
+        "closed",
+        "followed",
+        "frame",
+        "has_new_keys",
+        "inputs",
+        "joined_topics",
+        "output_mode",
+    ),
     *("start_job", "watch", "has_committed_positions", "position_plan"),
 )
 

@@ -166,6 +166,27 @@ def test_rebuilt_table_warns_of_records_that_its_source_has_deleted(node: Node) 
         )
 
 
+def test_stream_over_a_compacted_topic_has_a_warning(
+    node: Node, caplog: pytest.LogCaptureFixture
+) -> None:
+    cluster = ClusterState({"bootstrap.servers": node.bootstrap})
+    cluster.create_topic("compacted-in", 1, {"cleanup.policy": "delete,compact"})
+    cluster.create_topic("compacted-all", 1, {})
+    columns = "(k INT {}KEY, v INT) WITH (kafka_topic='{}', value_format='JSON');"
+    script = (
+        "CREATE STREAM s " + columns.format("", "compacted-in"),
+        "CREATE TABLE t " + columns.format("PRIMARY ", "compacted-in"),
+        "CREATE STREAM u " + columns.format("", "compacted-all"),
+    )
+    with hosted(node, "compacted") as found:
+        warned, *others = found.sql.session().execute("".join(script))
+    assert isinstance(warned, CommandDone)
+    (warning,) = warned.warnings
+    assert "The topic compacted-in of the stream S is compacted" in warning
+    assert [each.warnings for each in others if isinstance(each, CommandDone)] == [(), ()]
+    assert warning in caplog.text
+
+
 @pytest.mark.parametrize(
     ("text", "left"),
     [

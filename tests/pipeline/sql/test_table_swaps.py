@@ -21,6 +21,7 @@ from barnabas.pipeline.sql.hosting.table_swaps import TableSwaps
 from barnabas.pipeline.sql.scripts import parse_statement, statement_texts
 from barnabas.pipeline.sql.shell.catalog_change import CatalogChange
 from barnabas.pipeline.sql.sql_failures import UnresolvedError
+from barnabas.pipeline.sql.stored.object_codec import query_json, read_query
 
 SCRIPT = """
 CREATE STREAM s (k INT KEY, v INT) WITH (kafka_topic='s', value_format='JSON');
@@ -257,6 +258,39 @@ def test_paused_query_stays_paused_when_the_swap_fails(
     assert world.targets == {OLD: "PAUSED", NEW: "STARTED"}
     TableSwaps(world).look()
     check_swapped(world)
+
+
+def test_stopped_query_stays_stopped_when_the_swap_fails(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.targets[OLD] = "STOPPED"
+    with monkeypatch.context() as patch:
+        patch.setattr(FakeExchange, "run", refused)
+        TableSwaps(world).look()
+    assert world.targets == {OLD: "STOPPED", NEW: "STARTED"}
+    TableSwaps(world).look()
+    check_swapped(world)
+
+
+def test_stopped_query_stays_stopped_when_the_runner_is_killed_in_the_swap(world: World) -> None:
+    world.targets[OLD] = "STOPPED"
+    world.killed_before = 2
+    with pytest.raises(KilledError):
+        TableSwaps(world).look()
+    world.killed_before = None
+    queries = tuple(read_query(query_json(each)) for each in world.catalog.queries)
+    world.catalog = dataclasses.replace(world.catalog, queries=queries)
+    TableSwaps(world).look()
+    assert world.targets == {OLD: "STOPPED", NEW: "STARTED"}
+
+
+def test_stopped_query_stays_stopped_when_its_successor_is_deleted(world: World) -> None:
+    world.targets[OLD] = "STOPPED"
+    del world.configs[NEW]
+    written: list[Any] = []
+    world.write = lambda _, records: written.extend(records)  # type: ignore[method-assign]
+    TableSwaps(world).look()
+    assert written == []
 
 
 def test_swap_that_fails_again_is_tried_at_longer_intervals(

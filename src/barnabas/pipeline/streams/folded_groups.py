@@ -7,32 +7,36 @@ their old value out.
 import base64
 import json
 from collections.abc import Callable
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, cast
 
 import attrs
 
 from barnabas.pipeline.delivery.driver.spark_library import DataFrame
 from barnabas.pipeline.streams.kernel_frames import (
     PARTITIONS,
+    AnyKernel,
     chained,
     kernel_input,
     kernel_output,
     kernel_rows,
     key_serde,
     packed,
+    struct_type,
     unpacked,
 )
-from barnabas.pipeline.streams.kernels.kernel_protocol import RowKernel
+from barnabas.pipeline.streams.kernels.kernel_protocol import Kernel, RowKernel
+from barnabas.pipeline.streams.kernels.old_values import WithOldValues
 from barnabas.pipeline.streams.kernels.session_windows import SessionWindowAggregate
 from barnabas.pipeline.streams.kernels.sliding_windows import SlidingWindowAggregate
 from barnabas.pipeline.streams.kernels.stream_aggregates import Aggregation, StreamAggregate
 from barnabas.pipeline.streams.kernels.table_aggregates import TableAggregate
 from barnabas.pipeline.streams.kernels.table_kernels import TableRegroup, TableSource
 from barnabas.pipeline.streams.kernels.time_windows import TimeWindowAggregate, TimeWindows
-from barnabas.pipeline.streams.serdes import DataType, functions
+from barnabas.pipeline.streams.serdes import Column, DataType, functions
 from barnabas.pipeline.streams.stream_columns import (
     HEADERS,
     KEY,
+    OLD,
     TIMESTAMP,
     VALUE,
     WINDOW,
@@ -106,10 +110,11 @@ def folded(
     behind: RowKernel | None = None,
     *,
     has_new_keys: bool,
+    has_old: bool = False,
 ) -> DataFrame:
     """Return the changes of the aggregates of all groups, or what `behind` makes of them.
 
-    Raises KeyTypeError.
+    With `has_old`, the column OLD has the values that they replace. Raises KeyTypeError.
     """
     col = functions().col
     rows = kernel_input(frame, packed({"v": col(VALUE)}))
@@ -117,22 +122,27 @@ def folded(
     has_time = windows is not None or behind is not None
     outputs = kernel_output(
         rows,
-        _aggregate(fold, windows),
+        _with_old(_aggregate(fold, windows), has_old=has_old),
         key_type,
         behind=behind,
         partitions=PARTITIONS if has_new_keys and has_time else None,
     )
-    value = unpacked(col(VALUE), v=result)["v"]
     window = [WINDOW] if windows is not None else []
-    return outputs.select(KEY, value.alias(VALUE), TIMESTAMP, *window)
+    return outputs.select(KEY, *_values(result, has_old=has_old), TIMESTAMP, *window)
 
 
 def regrouped(
-    frame: DataFrame, fold: TableFold, result: DataType, behind: RowKernel | None
+    frame: DataFrame,
+    fold: TableFold,
+    result: DataType,
+    behind: RowKernel | None = None,
+    *,
+    has_old: bool = False,
 ) -> DataFrame:
     """Return the changes of the aggregates of a table's groups, or what `behind` makes of them.
 
-    The frame has the column GROUP, and the column WINDOW if keys have windows. Raises KeyTypeError.
+    The frame has the column GROUP, and the column WINDOW if keys have windows. With `has_old`, the
+    column OLD has the values that the changes replace. Raises KeyTypeError.
     """
     col = functions().col
     group_type = frame.schema[GROUP].dataType
@@ -144,13 +154,12 @@ def regrouped(
     changes = kernel_rows(rows, chained(TableSource(), TableRegroup(group_of)))
     outputs = kernel_output(
         changes,
-        fold.kernel(),
+        _with_old(fold.kernel(), has_old=has_old),
         group_type,
         behind=behind,
         partitions=None if behind is None else PARTITIONS,
     )
-    value = unpacked(col(VALUE), v=result)["v"]
-    return outputs.select(KEY, value.alias(VALUE), TIMESTAMP)
+    return outputs.select(KEY, *_values(result, has_old=has_old), TIMESTAMP)
 
 
 def suppressed(frame: DataFrame, kernel: RowKernel) -> DataFrame:
@@ -160,6 +169,20 @@ def suppressed(frame: DataFrame, kernel: RowKernel) -> DataFrame:
     outputs = kernel_output(rows, kernel, frame.schema[KEY].dataType)
     value = unpacked(col(VALUE), v=frame.schema[VALUE].dataType)["v"]
     return outputs.select(KEY, value.alias(VALUE), TIMESTAMP, HEADERS)
+
+
+def _with_old(kernel: RowKernel, *, has_old: bool) -> AnyKernel:
+    return WithOldValues(cast("Kernel", kernel)) if has_old else kernel
+
+
+def _values(kind: DataType, *, has_old: bool) -> list[Column]:
+    """Return the columns of the values of changes."""
+    value = functions().col(VALUE)
+    if not has_old:
+        return [unpacked(value, v=kind)["v"].alias(VALUE)]
+    one = struct_type(v=kind)
+    both = unpacked(value, v=one, o=one)
+    return [both["v"]["v"].alias(VALUE), both["o"]["v"].alias(OLD)]
 
 
 def sum_type(frame: DataFrame) -> DataType:

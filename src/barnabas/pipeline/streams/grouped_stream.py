@@ -153,9 +153,9 @@ class GroupedStream:
 
     def _folded(self, fold: Fold, kind: DataType, *, is_reduction: bool = False) -> Table:
         make = self._kernel(fold, kind)
-        frame = make()
+        frame, changes = make(), functools.partial(make, has_old=True)
         node = topology_operators.aggregated(self.node, is_reduction=is_reduction)
-        return Table(frame, self.inputs, "append", self.windows, make, node=node)
+        return Table(frame, self.inputs, "append", self.windows, make, changes=changes, node=node)
 
     def _kernel(self, fold: Fold, kind: DataType) -> Callable[..., DataFrame]:
         return functools.partial(
@@ -170,7 +170,7 @@ class GroupedStream:
         closed = functools.partial(aggregated, waits_for_all=False)
         frame = aggregated(waits_for_all=True)
         node = topology_operators.aggregated(self.node, is_reduction=False)
-        return Table(frame, self.inputs, "update", self.windows, followed, closed, node)
+        return Table(frame, self.inputs, "update", self.windows, followed, closed, node=node)
 
     def _with_final_totals(self, table: Table, number: Column, kind: DataType) -> Table:
         """Return the table of a number's sums, with final results that tasks add up first."""

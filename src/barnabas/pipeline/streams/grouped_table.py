@@ -76,6 +76,6 @@ class GroupedTable:
 
     def _folded(self, fold: TableFold, kind: DataType, *, is_reduction: bool = False) -> Table:
         make = functools.partial(regrouped, self.frame, fold, kind)
-        frame = make(None)
+        frame, changes = make(None), functools.partial(make, has_old=True)
         node = topology_operators.table_aggregated(self.node, is_reduction=is_reduction)
-        return Table(frame, self.inputs, "append", followed=make, node=node)
+        return Table(frame, self.inputs, "append", followed=make, changes=changes, node=node)

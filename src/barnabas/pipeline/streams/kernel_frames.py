@@ -13,6 +13,7 @@ from barnabas.pipeline.streams.kernels.bucketed_query import BUCKETS, bucketed
 from barnabas.pipeline.streams.kernels.kernel_chain import Chain
 from barnabas.pipeline.streams.kernels.kernel_protocol import Kernel, RowKernel
 from barnabas.pipeline.streams.kernels.kernel_rows import Side
+from barnabas.pipeline.streams.kernels.old_values import WithOldValues
 from barnabas.pipeline.streams.serdes import (
     Column,
     DataType,
@@ -36,7 +37,7 @@ BUCKETS_PROPERTY: Final = "spark.barnabas.streams.buckets"
 """The property of Spark for the number of buckets of each kernel."""
 PARTITIONS: Final = 16
 """The partitions whose times are apart, for kernels with time whose rows have new keys."""
-AnyKernel: TypeAlias = RowKernel | Chain
+AnyKernel: TypeAlias = RowKernel | Chain | WithOldValues
 _TASK: Final = "_task"
 
 # Without the format, times lose their microseconds.

@@ -17,6 +17,7 @@ from barnabas.pipeline.streams.operator_chains import ChainedRecords, behind_top
 from barnabas.pipeline.streams.operator_errors import OperatorError, check_plain_keys
 from barnabas.pipeline.streams.serdes import functions
 from barnabas.pipeline.streams.stream_columns import (
+    OLD,
     VALUE,
     Expression,
     column,
@@ -50,6 +51,8 @@ class Table:
     """Returns the changes of this table after one more kernel; None where none fits."""
     closed: Callable[[], DataFrame] | None = attrs.field(default=None, repr=False)
     """Returns the rows of closed windows, where that costs less than a kernel that follows."""
+    changes: Callable[[], DataFrame] | None = attrs.field(default=None, repr=False)
+    """Returns the changes with the values that they replace, in the column OLD; None without."""
     node: TopologyNode = attrs.field(factory=detached, repr=False)
     """The place in the topology that `App.describe` prints."""
 
@@ -61,17 +64,24 @@ class Table:
     def filter(self, predicate: Expression, *, is_lasting: bool = False) -> Self:
         """Keep the keys for which `predicate` is true; the others are deleted (null values).
 
-        `is_lasting` says that a key which has passed always passes, as with `value > 3` of counts:
-        then changes that do not pass are left out, since there is nothing to delete.
+        Behind a fold, a key that did not pass before its change is left out, since there is nothing
+        to delete. In other tables the old value is not known. `is_lasting` says that a key which
+        has passed always passes, as with `value > 3` of counts: then all changes that do not pass
+        are left out.
         """
         condition = column(self.frame, predicate, "BOOLEAN")
         if is_lasting:
             passing = functions().col(VALUE).isNull() | condition
-            return self._mapped(
+            table = self._mapped(
                 "KTABLE-FILTER-", lambda frame: self._of(frame).filter(passing).frame
             )
+            return attrs.evolve(table, changes=None)
         kept = functions().when(condition, functions().col(VALUE))
-        return self._mapped("KTABLE-FILTER-", lambda frame: evaluated(frame, {VALUE: kept}))
+        table = self._mapped("KTABLE-FILTER-", lambda frame: evaluated(frame, {VALUE: kept}))
+        if table.changes is None:
+            return table
+        changes = functools.partial(_seen, table.changes)
+        return attrs.evolve(table, frame=changes().drop(OLD), changes=changes)
 
     def map_values(
         self,
@@ -205,7 +215,13 @@ class Table:
         """Return the table of a frame whose changes are held back: no kernel can follow."""
         node = topology_operators.suppressed(self.node)
         return attrs.evolve(
-            self, frame=frame, output_mode="append", followed=None, closed=None, node=node
+            self,
+            frame=frame,
+            output_mode="append",
+            followed=None,
+            closed=None,
+            changes=None,
+            node=node,
         )
 
     def _of(self, frame: DataFrame) -> "Stream":
@@ -221,11 +237,17 @@ class Table:
         def mapped_closed(closed: Callable[[], DataFrame]) -> DataFrame:
             return change(closed())
 
+        def mapped_changes(changes: Callable[[], DataFrame]) -> DataFrame:
+            return _swapped(change(_swapped(change(changes()))))
+
         followed = None if self.followed is None else functools.partial(mapped, self.followed)
         closed = None if self.closed is None else functools.partial(mapped_closed, self.closed)
+        changes = None if self.changes is None else functools.partial(mapped_changes, self.changes)
         frame = change(self.frame)
         node = self.node.add(prefix)
-        return attrs.evolve(self, frame=frame, followed=followed, closed=closed, node=node)
+        return attrs.evolve(
+            self, frame=frame, followed=followed, closed=closed, changes=changes, node=node
+        )
 
     def to_stream(self) -> "Stream":
         """Return the changes as a stream."""
@@ -253,4 +275,15 @@ def table_behind_topic(table: Table, operator: str, *, takes_windows: bool = Fal
         output_mode=None,
         followed=None,
         closed=None,
+        changes=None,
     )
+
+
+def _swapped(frame: DataFrame) -> DataFrame:
+    """Return changes with the old values in place of the new ones, and the other way round."""
+    return evaluated(frame, {VALUE: functions().col(OLD), OLD: functions().col(VALUE)})
+
+
+def _seen(changes: Callable[[], DataFrame]) -> DataFrame:
+    """Return the changes of which a filter let the new or the old value pass."""
+    return changes().filter(functions().col(VALUE).isNotNull() | functions().col(OLD).isNotNull())

@@ -216,12 +216,23 @@ class ClusterState:
 
     def record_bytes_max(self, topic: str) -> int | None:
         """Return `max.message.bytes` of a topic, None when the topic does not exist."""
-        resource = _admin.ConfigResource(_admin.ConfigResource.Type.TOPIC, topic)
-        future = self._client.describe_configs([resource], request_timeout=_TIMEOUT_S)[resource]
         try:
-            return int(_result(future)["max.message.bytes"].value)
+            return int(self._topic_config(topic, "max.message.bytes"))
         except (KafkaException, KeyError, TypeError, ValueError):
             return None
+
+    def is_compacted(self, topic: str) -> bool:
+        """True for a topic that is compacted, as far as its configuration may be read."""
+        try:
+            return "compact" in str(self._topic_config(topic, "cleanup.policy"))
+        except (KafkaException, KeyError):
+            return False
+
+    def _topic_config(self, topic: str, name: str) -> Any:
+        """Return a property of a topic. Raises KafkaException, KeyError."""
+        resource = _admin.ConfigResource(_admin.ConfigResource.Type.TOPIC, topic)
+        future = self._client.describe_configs([resource], request_timeout=_TIMEOUT_S)[resource]
+        return _result(future)[name].value
 
     def transaction_ms_max(self) -> int | None:
         """Return the least `transaction.max.timeout.ms` of the brokers, None when one hides it."""

@@ -38,6 +38,13 @@ class Replacement:
     sink: Source
     """The table, as it is after the swap."""
     phase: ReplacementPhase = "BUILDING"
+    stays_stopped: bool = False
+    """True when the query that it replaces had been stopped before the swap began."""
+
+    @property
+    def starts_again(self) -> bool:
+        """True when the replaced query is started again if the swap fails: the swap stopped it."""
+        return self.phase == "SWAPPING" and not self.stays_stopped
 
 
 @dataclass(frozen=True)

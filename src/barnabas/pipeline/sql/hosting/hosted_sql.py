@@ -35,6 +35,7 @@ from barnabas.pipeline.sql.hosting.table_swaps import TableSwaps
 from barnabas.pipeline.sql.hosting.table_views import TableViews
 from barnabas.pipeline.sql.planning.query_writing import register_schemas
 from barnabas.pipeline.sql.shell.created_topics import (
+    compacted_values,
     create_declared,
     create_sink,
     create_staging,
@@ -218,7 +219,7 @@ class HostedSql:
             stored, before = self._topic.catalog, self.catalog
             result = change.applied_to(before)
             configurations = self._configurations(change, result, properties)
-            result = replace(result, warnings=self._warnings(result))
+            result = replace(result, warnings=self._warnings(change, result))
             self._create_topics(change, result)
             self.on_loop(lambda: self._topic.write(stored, result.catalog, configurations))
             left = {each.name for each in result.catalog.queries}
@@ -273,8 +274,14 @@ class HostedSql:
                 "or write a null value for this key"
             )
 
-    def _warnings(self, result: AppliedChange) -> tuple[str, ...]:
-        """Return warnings about rows that a rebuilt table will not have."""
+    def _warnings(self, change: CatalogChange, result: AppliedChange) -> tuple[str, ...]:
+        """Return warnings about rows that queries of a stream or a rebuilt table will not have."""
+        statement = change.statement
+        if isinstance(statement, st.CreateSource) and statement.query is None:
+            found = compacted_values(self._cluster(), result.catalog.source(statement.name))
+            for each in found:
+                logger.warning("a stream may lose values stream=%s: %s", statement.name, each)
+            return tuple(found)
         if result.started is None or not result.is_built:
             return ()
         names = {each.source.topic for each in result.started.query.plan.relations}

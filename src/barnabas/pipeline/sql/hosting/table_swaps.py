@@ -177,8 +177,10 @@ class _Swap:
 
     def _swap(self) -> None:
         logger.info("swapping table=%s query=%s", self._query.sink, self._query.name)
-        runs = self._port.target_of(self._old) is TargetState.STARTED
-        records = [TargetRecord(self._old, _STOPPED)] if runs else []
+        target = self._port.target_of(self._old)
+        records = [TargetRecord(self._old, _STOPPED)] if target is TargetState.STARTED else []
+        stays_stopped = target is TargetState.STOPPED
+        self._found = replace(self._found, phase="SWAPPING", stays_stopped=stays_stopped)
         self._port.write(self._with_phase("SWAPPING"), records)
         try:
             self._exchange_rows()
@@ -202,11 +204,15 @@ class _Swap:
             self._switch()
             self._finish()
         else:
-            records = self._restarted(self._old, self._new)
+            records = self._restarted(self._new, *self._earlier())
             self._port.write(self._with_phase("BUILDING"), records)
 
+    def _earlier(self) -> list[str]:
+        """Return the earlier query, when the swap stopped it."""
+        return [self._old] if self._found.starts_again else []
+
     def _restarted(self, *jobs: str) -> list[TargetRecord]:
-        """Return what starts stopped jobs; those that are paused stay so."""
+        """Return what starts jobs that the swap stopped; those that are paused stay so."""
         found = [each for each in jobs if self._port.target_of(each) is TargetState.STOPPED]
         return [TargetRecord(each, _STARTED) for each in found]
 
@@ -236,7 +242,7 @@ class _Swap:
 
     def _give_up(self) -> None:
         """Forget a query whose job was deleted."""
-        records = self._restarted(self._old)
+        records = self._restarted(*self._earlier())
         self.remove()
         self._port.write(self._port.catalog.without_query(self._query.name), records)
 

@@ -15,6 +15,7 @@ from barnabas.pipeline.sql.planning.column_structs import struct_of
 from barnabas.pipeline.sql.planning.expression_columns import column_of, structure
 from barnabas.pipeline.sql.planning.fold_planning import argument_name, folds_of
 from barnabas.pipeline.sql.planning.source_reading import Layout
+from barnabas.pipeline.sql.sql_failures import UnresolvedError
 from barnabas.pipeline.streams.serdes import functions
 from barnabas.pipeline.streams.window_specs import Window, WindowKind
 
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from barnabas.pipeline.streams.record_table import Table
     from barnabas.pipeline.streams.serdes import Column
 
+_EXACT: Final = ("BOOLEAN", "INTEGER", "BIGINT", "DOUBLE", "STRING", "DATE", "TIME", "TIMESTAMP")
+"""The types of arguments that folds combine as Spark's aggregation does."""
 DEFAULT_GRACE_MS: Final = 86_400_000
 """The time that late records have where GRACE PERIOD does not say it: a day, as in ksqlDB."""
 
@@ -41,7 +44,7 @@ def grouped_stream(
     window = aggregation.window
     if window is not None:
         grouped = grouped.window(_window(window))
-    if window is not None and window.kind == "SESSION":
+    if (window is not None and window.kind == "SESSION") or _needs_old_values(plan, aggregation):
         folds = folds_of(aggregation, of_table=False)
         table = grouped.fold(folds.initial, folds.add, returns=folds.returns, merge=folds.merge)
         results = {
@@ -81,6 +84,23 @@ def grouped_table(table: Table, plan: QueryPlan, aggregation: Aggregation, layou
     if plan.having is not None:
         found = found.filter(column_of(plan.having.condition, made))
     return found.map_values(structure(plan.value, made))
+
+
+def _needs_old_values(plan: QueryPlan, aggregation: Aggregation) -> bool:
+    """True when HAVING must know the results that change, which Spark's aggregation does not give.
+
+    It is false where an aggregate has no fold, or one that is not exact.
+    """
+    if plan.having is None or plan.having.is_lasting or plan.emit == "FINAL":
+        return False
+    types = [one.type for each in aggregation.aggregates for one in each.arguments]
+    if any(each.name not in _EXACT for each in types):
+        return False
+    try:
+        folds_of(aggregation, of_table=False)
+    except UnresolvedError:
+        return False
+    return True
 
 
 def _names(aggregation: Aggregation) -> list[str]:

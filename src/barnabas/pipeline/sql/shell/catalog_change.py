@@ -91,7 +91,7 @@ def _changed(
     left = {each.name for each in result.catalog.queries}
     ended = [each for each in catalog.queries if each.name not in left]
     swaps = [each.replacement for each in ended if each.replacement is not None]
-    released = [each.query for each in swaps if each.phase == "SWAPPING" and each.query in left]
+    released = [each.query for each in swaps if each.starts_again and each.query in left]
     names = tuple(each.name for each in ended)
     return AppliedChange(
         result.catalog, result.started, names, is_replaced, is_built, tuple(released)

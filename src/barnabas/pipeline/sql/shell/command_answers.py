@@ -25,7 +25,8 @@ def done(statement: Definition, change: AppliedChange) -> CommandDone:
         return CommandDone(text, command, started.name, change.warnings)
     if isinstance(statement, st.CreateSource):
         text = f"created {statement.kind.lower()} {statement.name}"
-        return CommandDone(text, _id(statement.kind, statement.name, "create"))
+        command = _id(statement.kind, statement.name, "create")
+        return CommandDone(text, command, warnings=change.warnings)
     if isinstance(statement, st.DropSource):
         text = f"dropped {statement.kind.lower()} {statement.name}"
         return CommandDone(text, _id(statement.kind, statement.name, "drop"))

@@ -72,6 +72,17 @@ def deleted_records(cluster: ClusterState, names: Sequence[str]) -> list[str]:
     ]
 
 
+def compacted_values(cluster: ClusterState, source: Source) -> list[str]:
+    """Return a warning for a stream over a compacted topic. Raises KafkaException."""
+    if source.is_table or not cluster.is_compacted(source.topic):
+        return []
+    return [
+        f"The topic {source.topic} of the stream {source.name} is compacted: a query that starts "
+        "later, or whose state is rebuilt, reads only the values of each key that are left. Set "
+        "cleanup.policy=delete for the topic, or declare a TABLE"
+    ]
+
+
 def create_declared(cluster: ClusterState, source: Source) -> None:
     """Create the topic of a declared source where PARTITIONS says so.
 

@@ -140,6 +140,7 @@ def query_json(query: PersistentQuery) -> Json:
             "query": query.replacement.query,
             "sink": source_json(query.replacement.sink),
             "phase": query.replacement.phase,
+            **({"stays_stopped": True} if query.replacement.stays_stopped else {}),
         }
     return found
 
@@ -161,7 +162,9 @@ def _read_replacement(found: Any) -> Replacement:
     phase = _text(given, "phase")
     if phase not in _PHASES:
         raise UnreadableObjectError(f"the phase {phase} is unknown")
-    return Replacement(_text(given, "query"), read_source(given.get("sink")), cast("Any", phase))
+    stays_stopped = given.get("stays_stopped") is True
+    sink = read_source(given.get("sink"))
+    return Replacement(_text(given, "query"), sink, cast("Any", phase), stays_stopped)
 
 
 def definitions_json(definitions: Definitions) -> Json:
