@@ -33,6 +33,8 @@ def shown_entity(answer: dict[str, Any]) -> Iterator[Shown]:
         yield Table(fields, rows)
     elif kind == "currentStatus":
         yield Line(answer["commandStatus"]["message"])
+    elif kind == "warning_entity":
+        yield Line(f"warning: {answer['message']}")
     elif kind == "sourceDescription":
         yield from _source(answer["sourceDescription"])
     elif kind == "source_descriptions":

@@ -78,13 +78,13 @@ def sql(
         raise click.UsageError("give a file with --file, or statements with --execute")
     if server is not None:
         _check_parser()
-        _run(RemoteExecutor(server), scripts, as_json=as_json)
+        run_scripts(RemoteExecutor(server), scripts, as_json=as_json)
         return
     client.metadata()  # an error that names the server, before Spark starts
     given = _Given(name or _name_of(files, text), state, registry or "")
     session = _session(client, given, pairs(spark_pairs, "--spark"))
     try:
-        _run(LocalExecutor(session), scripts, as_json=as_json, session=session)
+        run_scripts(LocalExecutor(session), scripts, as_json=as_json, session=session)
     finally:
         session.close()
 
@@ -130,7 +130,7 @@ def _session(client: Client, given: _Given, spark: dict[str, str]) -> SqlSession
         raise CliError(f"{error}; see --name") from None
 
 
-def _run(
+def run_scripts(
     executor: Executor,
     scripts: Sequence[str],
     *,
@@ -138,7 +138,7 @@ def _run(
     session: SqlSession | None = None,
 ) -> None:
     from barnabas.pipeline.spark.session import SparkUnavailableError
-    from barnabas.pipeline.sql.sql_failures import SqlError
+    from barnabas.pipeline.sql.sql_failures import SqlError, UnresolvedError
     from barnabas.pipeline.streams.state_directory import StateInUseError
     from barnabas.pipeline.streams.stream_queries import StreamFailedError
 
@@ -152,7 +152,13 @@ def _run(
                     return
         if session is not None:
             _wait(session)
-    except (SqlError, StreamFailedError, SparkUnavailableError, StateInUseError) as error:
+    except (
+        SqlError,
+        UnresolvedError,  # of rows, whose statement has run
+        StreamFailedError,
+        SparkUnavailableError,
+        StateInUseError,
+    ) as error:
         raise CliError(str(error)) from None
 
 

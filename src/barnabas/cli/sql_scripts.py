@@ -62,6 +62,8 @@ class LocalExecutor:
             return [Line(answer.text)]
         if isinstance(answer, av.CommandDone):
             return [Line(answer.message), *map(Line, answer.warnings)]
+        if isinstance(answer, av.Skipped):
+            return [Line(f"warning: {answer.warning}")]
         if isinstance(answer, av.Rows):
             return [Stream(answer.names, answer.source)]
         if isinstance(answer, av.PrintedRecords):

@@ -10,7 +10,9 @@ from barnabas.pipeline.sql.analysis.applied_statements import Definition
 from barnabas.pipeline.sql.catalog.catalog_changes import Catalog
 from barnabas.pipeline.sql.catalog.source_definitions import Defaults
 from barnabas.pipeline.sql.scripts import parse_statement, statement_texts
+from barnabas.pipeline.sql.shell.answer_values import CommandDone, Skipped
 from barnabas.pipeline.sql.shell.catalog_change import AppliedChange, CatalogChange
+from barnabas.pipeline.sql.shell.command_answers import done
 from barnabas.pipeline.sql.sql_failures import SqlError, UnresolvedError
 
 SOURCES = """
@@ -174,3 +176,47 @@ def test_name_that_a_query_cannot_get_is_refused(name: str, message: str) -> Non
     with pytest.raises(SqlError) as raised:
         changed("CREATE STREAM p AS SELECT * FROM s;", changed(SOURCES).catalog, name)
     assert message in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            "CREATE STREAM IF NOT EXISTS s (k INT KEY) WITH (kafka_topic='o', value_format='JSON');",
+            "Cannot add stream `S`: A stream with the same name already exists.",
+        ),
+        (
+            "CREATE TABLE IF NOT EXISTS s AS SELECT k, COUNT(*) AS c FROM t GROUP BY k;",
+            "Cannot add table `S`: A table with the same name already exists.",
+        ),
+    ],
+)
+def test_existing_source_is_left_with_ksqldbs_warning(text: str, message: str) -> None:
+    before = changed(SOURCES).catalog
+    found = changed(text, before)
+    assert found.is_unchanged
+    assert found.catalog is before
+    (source,) = statement_texts(text)
+    statement = parse_statement(source, {})
+    assert isinstance(statement, Definition)
+    assert done(statement, found) == Skipped(message)
+
+
+@pytest.mark.parametrize(
+    ("text", "message", "command"),
+    [
+        ("DROP TABLE IF EXISTS x;", "Source `X` does not exist.", "table/`X`/drop"),
+        ("DROP TYPE IF EXISTS x;", "Type 'X' does not exist", "type/`X`/drop"),
+        (
+            "CREATE TYPE IF NOT EXISTS p AS INT;",
+            "P is already registered with type STRING",
+            "type/`P`/create",
+        ),
+    ],
+)
+def test_statement_that_had_nothing_to_do_says_so(text: str, message: str, command: str) -> None:
+    found = changed(text, changed("CREATE TYPE p AS STRING;").catalog)
+    (source,) = statement_texts(text)
+    statement = parse_statement(source, {})
+    assert isinstance(statement, Definition)
+    assert done(statement, found) == CommandDone(message, command)

@@ -12,6 +12,8 @@ from barnabas.http import HttpOptions, HttpStartError, ListenAddress
 from barnabas.pipeline.rest.sql.row_formats import JSON, V1_JSON
 from barnabas.pipeline.rest.sql.sql_context import PUSH_QUERIES_MAX
 from barnabas.pipeline.rest.sql.sql_host import SqlListen
+from barnabas.pipeline.sql.shell.printed_topics import TopicLines
+from barnabas.pipeline.sql.sql_failures import UnresolvedError
 from barnabas.testing import Node
 from barnabas.testing.eventually import wait_until
 from tests.pipeline.rest.sql.live_sql import live_sql
@@ -218,6 +220,38 @@ def test_print_sends_records_up_to_its_limit(node: Node, api: httpx.Client) -> N
         '{"MS": 1}',
         "0x00",
     ]
+
+
+def test_print_that_fails_ends_with_its_error(
+    node: Node, api: httpx.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entities(ksql(api, STREAM.format("p2")))
+    produce(node, "p2", "1")
+
+    def fail(lines: TopicLines, timeout_s: float) -> None:
+        del lines, timeout_s
+        raise UnresolvedError("The topic cannot be read: gone")
+
+    monkeypatch.setattr(TopicLines, "take", fail)
+    answer = api.post("/query", json={"ksql": "PRINT p2 FROM BEGINNING;"})
+    assert (answer.status_code, answer.text) == (200, "The topic cannot be read: gone\n")
+
+
+def test_statements_that_had_nothing_to_do_are_answered_as_ksqldb_does(
+    node: Node, api: httpx.Client
+) -> None:
+    again = STREAM.format("w1").replace("CREATE STREAM", "CREATE STREAM IF NOT EXISTS")
+    created, skipped = entities(ksql(api, f"{STREAM.format('w1')} {again}"))
+    assert created["@type"] == "currentStatus"
+    assert skipped == {
+        "@type": "warning_entity",
+        "statementText": again,
+        "message": "Cannot add stream `W1`: A stream with the same name already exists.",
+        "warnings": [],
+    }
+    (dropped,) = entities(ksql(api, "DROP STREAM IF EXISTS w2 DELETE TOPIC;"))
+    assert dropped["commandId"] == "stream/`W2`/drop"
+    assert dropped["commandStatus"]["message"] == "Source `W2` does not exist."
 
 
 def running(api: httpx.Client) -> list[Any]:

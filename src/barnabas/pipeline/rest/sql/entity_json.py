@@ -30,6 +30,7 @@ def entity(answer: av.Answer, statement: str, sequence: int = -1) -> dict[str, A
 
 _Table = (
     av.CommandDone
+    | av.Skipped
     | av.SourceList
     | av.QueryList
     | av.TopicList
@@ -47,6 +48,8 @@ _Table = (
 def _fields(answer: _Table, sequence: int) -> _Fields:
     if isinstance(answer, av.CommandDone):
         return "currentStatus", _command(answer, sequence)
+    if isinstance(answer, av.Skipped):
+        return "warning_entity", {"message": answer.warning}
     if isinstance(answer, av.SourceList):
         name = f"{answer.kind.lower()}s"
         return name, {name: [_source(each) for each in answer.sources]}

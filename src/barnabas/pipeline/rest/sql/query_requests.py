@@ -66,11 +66,15 @@ async def _send(call: SqlCall, rows: Rows, form: RowFormat) -> None:
 
 
 async def _print(call: SqlCall, records: PrintedRecords) -> None:
-    """Send the lines of records up to the last one."""
+    """Send the lines of records up to the last one, or up to an error, which is the last line."""
     await _start(call, _TEXT)
-    while (found := await rows_taken(call, records)) is not None:
-        await _part(call, "".join(f"{row[0]}\n" for row in found).encode())
-    await _part(call, b"", more=False)
+    try:
+        while (found := await rows_taken(call, records)) is not None:
+            await _part(call, "".join(f"{row[0]}\n" for row in found).encode())
+    except SqlRestError as error:
+        await _part(call, f"{error.message}\n".encode(), more=False)
+    else:
+        await _part(call, b"", more=False)
 
 
 async def _start(call: SqlCall, kind: str) -> None:

@@ -218,6 +218,8 @@ class HostedSql:
             self._prepare()
             stored, before = self._topic.catalog, self.catalog
             result = change.applied_to(before)
+            if result.is_unchanged:
+                return result
             configurations = self._configurations(change, result, properties)
             result = replace(result, warnings=self._warnings(change, result))
             self._create_topics(change, result)

@@ -35,6 +35,13 @@ class CommandDone:
 
 
 @dataclass(frozen=True)
+class Skipped:
+    """CREATE .. IF NOT EXISTS of a stream or a table whose name is taken: nothing changed."""
+
+    warning: str
+
+
+@dataclass(frozen=True)
 class RunningQuery:
     """A query that runs."""
 
@@ -237,6 +244,7 @@ def _each(source: RowSource) -> Iterator[Sequence[Any]]:
 Answer = (
     Message
     | CommandDone
+    | Skipped
     | SourceList
     | QueryList
     | TopicList

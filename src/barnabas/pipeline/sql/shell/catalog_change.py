@@ -39,6 +39,8 @@ class CatalogChange:
     def applied_to(self, catalog: Catalog) -> AppliedChange:
         """Return what the statement makes of a catalog. Raises SqlError, UnresolvedError."""
         result = applied(self.statement, catalog, self.defaults, self.text, self.query)
+        if result.catalog is catalog:
+            return AppliedChange(catalog, None, (), is_unchanged=True)
         started = result.started
         replaced = None if started is None else self._replaced(catalog)
         if replaced is None or started is None:
@@ -83,6 +85,8 @@ class AppliedChange:
     """The queries that had stopped for a swap which is not made any longer."""
     warnings: tuple[str, ...] = ()
     """Sentences for the answer about rows that are missing."""
+    is_unchanged: bool = False
+    """True behind IF NOT EXISTS and IF EXISTS that had nothing to do."""
 
 
 def _changed(

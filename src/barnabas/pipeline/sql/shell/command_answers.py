@@ -5,15 +5,41 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from barnabas.pipeline.sql import statement_values as st
-from barnabas.pipeline.sql.shell.answer_values import CommandDone
+from barnabas.pipeline.sql.shell.answer_values import CommandDone, Skipped
 
 if TYPE_CHECKING:
     from barnabas.pipeline.sql.analysis.applied_statements import Definition
+    from barnabas.pipeline.sql.catalog.catalog_changes import Catalog
     from barnabas.pipeline.sql.shell.catalog_change import AppliedChange
 
 
-def done(statement: Definition, change: AppliedChange) -> CommandDone:
+def done(statement: Definition, change: AppliedChange) -> CommandDone | Skipped:
     """Return the answer to a statement, and to the query that it has started."""
+    if change.is_unchanged:
+        return _unchanged(statement, change.catalog)
+    return _changed(statement, change)
+
+
+def _unchanged(statement: Definition, catalog: Catalog) -> CommandDone | Skipped:
+    """Return the answer to IF NOT EXISTS or IF EXISTS that had nothing to do."""
+    if isinstance(statement, st.CreateSource):
+        kind = statement.kind.lower()
+        return Skipped(
+            f"Cannot add {kind} `{statement.name}`: A {kind} with the same name already exists."
+        )
+    if isinstance(statement, st.DropSource):
+        text = f"Source `{statement.name}` does not exist."
+        return CommandDone(text, _id(statement.kind, statement.name, "drop"))
+    if isinstance(statement, st.CreateType):
+        text = f"{statement.name} is already registered with type {catalog.types[statement.name]}"
+        return CommandDone(text, _id("type", statement.name, "create"))
+    assert isinstance(statement, st.DropType)
+    return CommandDone(
+        f"Type '{statement.name}' does not exist", _id("type", statement.name, "drop")
+    )
+
+
+def _changed(statement: Definition, change: AppliedChange) -> CommandDone:
     started = change.started
     if started is not None:
         sink = started.query.sink

@@ -93,6 +93,8 @@ class LocalQueries:
     def _change(self, change: CatalogChange) -> AppliedChange:
         statement = change.statement
         result = change.applied_to(self.catalog)
+        if result.is_unchanged:
+            return result
         if result.is_built and result.started is not None:
             table = result.started.query.sink.name
             raise UnresolvedError(

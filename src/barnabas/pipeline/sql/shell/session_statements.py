@@ -26,6 +26,7 @@ from barnabas.pipeline.sql.shell.answer_values import (
     QueryDetails,
     Rows,
     RunningQuery,
+    Skipped,
 )
 from barnabas.pipeline.sql.shell.catalog_change import CatalogChange
 from barnabas.pipeline.sql.shell.command_answers import controlled, done
@@ -134,7 +135,7 @@ class SessionStatements:
             return PrintedRecords(statement.topic, lines)
         raise UnresolvedError(f"{source.text.split()[0].upper()} does not run yet")
 
-    def _define(self, statement: Definition, source: StatementText) -> CommandDone:
+    def _define(self, statement: Definition, source: StatementText) -> CommandDone | Skipped:
         if _is_control(statement):
             return controlled(statement, self._backend.control(statement))
         change = self._change(statement, source)
