@@ -137,6 +137,7 @@ def run_scripts(
     as_json: bool,
     session: SqlSession | None = None,
 ) -> None:
+    """Run scripts, or the prompt without any. Raises CliError."""
     from barnabas.pipeline.spark.session import SparkUnavailableError
     from barnabas.pipeline.sql.sql_failures import SqlError, UnresolvedError
     from barnabas.pipeline.streams.state_directory import StateInUseError

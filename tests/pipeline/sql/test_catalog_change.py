@@ -59,18 +59,6 @@ def test_replaced_query_keeps_its_name() -> None:
             "CSAS_D_2 has state, which the new text may not fit: DROP D, then create it again",
         ),
         (
-            "CREATE OR REPLACE TABLE n AS SELECT k, COUNT(*) AS c FROM s "
-            "WINDOW TUMBLING (SIZE 1 HOUR) GROUP BY k;",
-            "The keys of N have no window, and those of the new text have a TUMBLING window of "
-            "3600000 ms: DROP N, then create it again",
-        ),
-        (
-            "CREATE OR REPLACE TABLE n WITH (value_format='DELIMITED') AS SELECT k, COUNT(*) AS c "
-            "FROM s GROUP BY k;",
-            "N has the formats JSON and KAFKA of value and key, and not DELIMITED and KAFKA: DROP "
-            "N, then create it again",
-        ),
-        (
             "INSERT INTO o SELECT k, v FROM t;CREATE OR REPLACE STREAM o AS SELECT k, v FROM s;",
             "O is written by INSERTQUERY_O_2: TERMINATE these queries, then replace it",
         ),
@@ -182,7 +170,7 @@ def test_name_that_a_query_cannot_get_is_refused(name: str, message: str) -> Non
     ("text", "message"),
     [
         (
-            "CREATE STREAM IF NOT EXISTS s (k INT KEY) WITH (kafka_topic='o', value_format='JSON');",
+            "CREATE STREAM IF NOT EXISTS s (k INT KEY) WITH (kafka_topic='o', format='JSON');",
             "Cannot add stream `S`: A stream with the same name already exists.",
         ),
         (
@@ -220,3 +208,45 @@ def test_statement_that_had_nothing_to_do_says_so(text: str, message: str, comma
     statement = parse_statement(source, {})
     assert isinstance(statement, Definition)
     assert done(statement, found) == CommandDone(message, command)
+
+
+DECLARED = "CREATE OR REPLACE STREAM s (k INT KEY, v INT) WITH (kafka_topic='s', "
+JSON_AND_KAFKA = "has the formats JSON and KAFKA of value and key, and not"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (f"{DECLARED} value_format='DELIMITED');", f"S {JSON_AND_KAFKA} DELIMITED and KAFKA"),
+        (f"{DECLARED} format='JSON');", f"S {JSON_AND_KAFKA} JSON and JSON"),
+        (
+            f"{DECLARED} value_format='DELIMITED', value_delimiter='|');",
+            f"S {JSON_AND_KAFKA} DELIMITED with '|' and KAFKA",
+        ),
+        (
+            f"{DECLARED} value_format='JSON', window_type='SESSION');",
+            "The keys of S have no window, and those of the new text have a SESSION window",
+        ),
+        (
+            "CREATE OR REPLACE STREAM o WITH (value_format='DELIMITED') AS SELECT k, v FROM s;",
+            f"O {JSON_AND_KAFKA} DELIMITED and KAFKA",
+        ),
+        (
+            "CREATE OR REPLACE TABLE n WITH (value_format='DELIMITED') AS SELECT k, COUNT(*) AS c "
+            "FROM s GROUP BY k;",
+            f"N {JSON_AND_KAFKA} DELIMITED and KAFKA",
+        ),
+        (
+            "CREATE OR REPLACE TABLE n AS SELECT k, COUNT(*) AS c FROM s "
+            "WINDOW TUMBLING (SIZE 1 HOUR) GROUP BY k;",
+            "The keys of N have no window, and those of the new text have a TUMBLING window of "
+            "3600000 ms",
+        ),
+    ],
+)
+def test_replacement_that_would_misread_the_records_is_refused(text: str, message: str) -> None:
+    before = changed(SOURCES).catalog
+    with pytest.raises(SqlError) as raised:
+        changed(text, before)
+    name = text.split()[4].upper()
+    assert raised.value.message == f"{message}: DROP {name}, then create it again"

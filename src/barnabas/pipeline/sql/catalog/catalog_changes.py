@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from barnabas.pipeline.sql.catalog.source_values import (
     RESERVED_COLUMNS,
+    Format,
     Source,
     SourceColumn,
+    SourceWindow,
 )
 from barnabas.pipeline.sql.sql_failures import UnresolvedError, nearest
 from barnabas.pipeline.sql.sql_types import SqlType, resolved
@@ -231,11 +233,43 @@ def _check_replaced(known: Source, source: Source) -> None:
             f"The key of {known.name} is {_columns(known.key)}, and not {_columns(source.key)}: "
             "DROP it first"
         )
+    _check_records(known, source)
     if source.value[: len(known.value)] != known.value:
         raise UnresolvedError(
             f"{known.name} has the columns {_columns(known.value)}, which a replacement keeps in "
             "this order, and adds others behind: DROP it first"
         )
+
+
+def _check_records(known: Source, source: Source) -> None:
+    """Raise UnresolvedError for formats and windows that misread the records which are there."""
+    if _formats(known) != _formats(source):
+        raise UnresolvedError(
+            f"{known.name} has the formats {_formats(known)} of value and key, and not "
+            f"{_formats(source)}: DROP {known.name}, then create it again"
+        )
+    if known.window != source.window:
+        raise UnresolvedError(
+            f"The keys of {known.name} have {_shown(known.window)}, and those of the new text have "
+            f"{_shown(source.window)}: DROP {known.name}, then create it again"
+        )
+
+
+def _formats(source: Source) -> str:
+    return f"{_format(source.value_format)} and {_format(source.key_format)}"
+
+
+def _format(format_: Format) -> str:
+    if format_.name != "DELIMITED" or format_.delimiter == ",":
+        return format_.name
+    return f"{format_.name} with '{format_.delimiter}'"
+
+
+def _shown(window: SourceWindow | None) -> str:
+    if window is None:
+        return "no window"
+    size = "" if window.size_ms is None else f" of {window.size_ms} ms"
+    return f"a {window.kind} window{size}"
 
 
 def _columns(columns: tuple[SourceColumn, ...]) -> str:

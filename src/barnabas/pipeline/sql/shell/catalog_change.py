@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from barnabas.pipeline.sql.analysis.plan_values import QueryPlan
     from barnabas.pipeline.sql.catalog.catalog_changes import Catalog, PersistentQuery
     from barnabas.pipeline.sql.catalog.source_definitions import Defaults
-    from barnabas.pipeline.sql.catalog.source_values import Source, SourceWindow
 
 _INSERTS: Final = "INSERTQUERY"
 
@@ -128,37 +127,14 @@ def _beside(
     """Return the change in which a query begins to rebuild a table.
 
     The table stays as it is until the swap. A query that has begun to build it before is ended.
-    Raises UnresolvedError for windows and formats that readers of the table would misread.
     """
-    known, sink = catalog.source(replaced.sink), started.query.sink
-    if _formats(known) != _formats(sink):
-        raise UnresolvedError(
-            f"{known.name} has the formats {_formats(known)} of value and key, and not "
-            f"{_formats(sink)}: DROP {known.name}, then create it again"
-        )
-    if known.window != sink.window:
-        raise UnresolvedError(
-            f"The keys of {known.name} have {_shown(known.window)}, and those of the new text have "
-            f"{_shown(sink.window)}: DROP {known.name}, then create it again"
-        )
     query = next(each for each in result.catalog.queries if each.name == started.name)
     others = tuple(
         each for each in catalog.queries if each.sink != replaced.sink or not each.is_pending
     )
-    built = replace(query, replacement=Replacement(replaced.name, sink))
+    built = replace(query, replacement=Replacement(replaced.name, started.query.sink))
     changed = replace(result.catalog, sources=catalog.sources, queries=(*others, built))
     return Applied(changed, started)
-
-
-def _formats(source: Source) -> str:
-    return f"{source.value_format.name} and {source.key_format.name}"
-
-
-def _shown(window: SourceWindow | None) -> str:
-    if window is None:
-        return "no window"
-    size = "" if window.size_ms is None else f" of {window.size_ms} ms"
-    return f"a {window.kind} window{size}"
 
 
 def _in_place(
