@@ -15,13 +15,12 @@ if TYPE_CHECKING:
 
 def done(statement: Definition, change: AppliedChange) -> CommandDone | Skipped:
     """Return the answer to a statement, and to the query that it has started."""
-    if change.is_unchanged:
-        return _unchanged(statement, change.catalog)
-    return _changed(statement, change)
+    unchanged = _unchanged(statement, change.catalog) if change.is_unchanged else None
+    return unchanged or _changed(statement, change)
 
 
-def _unchanged(statement: Definition, catalog: Catalog) -> CommandDone | Skipped:
-    """Return the answer to IF NOT EXISTS or IF EXISTS that had nothing to do."""
+def _unchanged(statement: Definition, catalog: Catalog) -> CommandDone | Skipped | None:
+    """Return the answer to IF NOT EXISTS or IF EXISTS that had nothing to do; None to others."""
     if isinstance(statement, st.CreateSource):
         kind = statement.kind.lower()
         return Skipped(
@@ -33,10 +32,10 @@ def _unchanged(statement: Definition, catalog: Catalog) -> CommandDone | Skipped
     if isinstance(statement, st.CreateType):
         text = f"{statement.name} is already registered with type {catalog.types[statement.name]}"
         return CommandDone(text, _id("type", statement.name, "create"))
-    assert isinstance(statement, st.DropType)
-    return CommandDone(
-        f"Type '{statement.name}' does not exist", _id("type", statement.name, "drop")
-    )
+    if isinstance(statement, st.DropType):
+        text = f"Type '{statement.name}' does not exist"
+        return CommandDone(text, _id("type", statement.name, "drop"))
+    return None
 
 
 def _changed(statement: Definition, change: AppliedChange) -> CommandDone:
