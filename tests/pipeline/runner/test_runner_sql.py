@@ -290,6 +290,22 @@ def test_statement_that_is_refused_changes_nothing(node: Node) -> None:
         assert found.jobs() == []
 
 
+def test_statement_that_has_nothing_to_do_creates_and_deletes_no_topic(node: Node) -> None:
+    with hosted(node, "nothing") as found:
+        found.execute(SOURCE.format("nothing-in"))
+        before = found.sql.catalog
+        admin = AdminClient({"bootstrap.servers": node.bootstrap})
+        for each in admin.delete_topics(["nothing-in"]).values():
+            each.result(120)
+        again = SOURCE.format("nothing-in").replace("STREAM s", "STREAM IF NOT EXISTS s")
+        assert found.execute(again) == [""]
+        assert found.execute("DROP STREAM IF EXISTS x DELETE TOPIC;") == [
+            "Source `X` does not exist."
+        ]
+        assert found.sql.catalog == before
+        assert "nothing-in" not in admin.list_topics(timeout=120).topics
+
+
 def test_record_of_a_later_version_refuses_changes(node: Node) -> None:
     with hosted(node, "later") as found:
         found.execute(SOURCE.format("later-in"))
