@@ -294,7 +294,7 @@ def test_statement_that_has_nothing_to_do_creates_and_deletes_no_topic(node: Nod
     with hosted(node, "nothing") as found:
         found.execute(SOURCE.format("nothing-in"))
         before = found.sql.catalog
-        admin = AdminClient({"bootstrap.servers": node.bootstrap})
+        admin: Any = AdminClient({"bootstrap.servers": node.bootstrap})
         for each in admin.delete_topics(["nothing-in"]).values():
             each.result(120)
         again = SOURCE.format("nothing-in").replace("STREAM s", "STREAM IF NOT EXISTS s")
