@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from barnabas.cli.command_errors import CliError
+from barnabas.cli.parameter_types import FiniteRange
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -291,7 +292,7 @@ def client_options(command: Callable[..., Any]) -> Callable[..., Any]:
     )
     @click.option(
         "--timeout",
-        type=click.FloatRange(min=0.1),
+        type=FiniteRange(min=0.1),
         default=15.0,
         show_default=True,
         metavar="SECONDS",

@@ -8,6 +8,7 @@ import click
 
 from barnabas.cli.client_options import Client, admin_kinds, client_options, pairs
 from barnabas.cli.command_errors import CliError
+from barnabas.cli.parameter_types import NAME
 from barnabas.cli.terminal_output import json_option, print_json, print_table
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ def config() -> None:
 
 @config.command()
 @kind_argument
-@click.argument("name")
+@click.argument("name", type=NAME)
 @click.option("--all", "everything", is_flag=True, help="Include properties at their default.")
 @json_option
 @client_options
@@ -77,7 +78,7 @@ def _as_json(entry: Any) -> dict[str, Any]:
 
 @config.command()
 @kind_argument
-@click.argument("name")
+@click.argument("name", type=NAME)
 @click.option(
     "--set", "settings", multiple=True, metavar="NAME=VALUE", help="Set a property; repeatable."
 )

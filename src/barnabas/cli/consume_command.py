@@ -14,6 +14,7 @@ import click
 from barnabas.cli import record_formats
 from barnabas.cli.client_options import Client, client_options, complete_topics
 from barnabas.cli.command_errors import CliError
+from barnabas.cli.parameter_types import NAME, FiniteRange
 from barnabas.cli.terminal_output import progress
 from barnabas.cli.times import parse_time
 from barnabas.cli.value_formats import ValueFormat, value_format_option
@@ -25,7 +26,7 @@ _BATCH = 500
 
 
 @click.command()
-@click.argument("topics", nargs=-1, required=True, shell_complete=complete_topics)
+@click.argument("topics", nargs=-1, required=True, type=NAME, shell_complete=complete_topics)
 @click.option("--from-beginning", "-b", is_flag=True, help="The same as --offset earliest.")
 @click.option(
     "--offset",
@@ -50,7 +51,7 @@ _BATCH = 500
 )
 @click.option(
     "--idle",
-    type=click.FloatRange(min=0),
+    type=FiniteRange(min=0),
     metavar="SECONDS",
     help="Stop when no record arrives for this time.",
 )

@@ -11,6 +11,7 @@ import click
 from barnabas.cli.client_options import Client, admin_kinds, client_options
 from barnabas.cli.command_errors import CliError
 from barnabas.cli.group_history import NoHistoryError, rebalances
+from barnabas.cli.parameter_types import NAME
 from barnabas.cli.terminal_output import (
     confirm,
     counted,
@@ -99,7 +100,7 @@ class Progress(NamedTuple):
 
 
 @group.command()
-@click.argument("names", nargs=-1, required=True)
+@click.argument("names", nargs=-1, required=True, type=NAME)
 @click.option("--history", is_flag=True, help="Also show why the group rebalanced lately.")
 @json_option
 @client_options
@@ -324,7 +325,7 @@ def _oldest_unread(client: Client, lagging: list[Progress]) -> dict[Place, int]:
 
 
 @group.command()
-@click.argument("names", nargs=-1, required=True)
+@click.argument("names", nargs=-1, required=True, type=NAME)
 @yes_option
 @client_options
 def delete(client: Client, *, names: tuple[str, ...], yes: bool) -> None:
@@ -337,7 +338,7 @@ def delete(client: Client, *, names: tuple[str, ...], yes: bool) -> None:
 
 
 @group.command("reset-offsets")
-@click.argument("name")
+@click.argument("name", type=NAME)
 @click.option(
     "--topic",
     "topics",

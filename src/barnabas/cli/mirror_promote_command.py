@@ -12,6 +12,7 @@ from barnabas.cli.job_requests import job_path
 from barnabas.cli.mirror_hosting import running_place_options
 from barnabas.cli.mirror_options import flow_argument
 from barnabas.cli.mirror_requests import promoted
+from barnabas.cli.parameter_types import FiniteRange
 from barnabas.cli.terminal_output import confirm, counted, yes_option
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ _TIMES_MIN = 4
 @click.option(
     "--timeout",
     "timeout_s",
-    type=click.FloatRange(min=0),
+    type=FiniteRange(min=0),
     default=60.0,
     show_default=True,
     metavar="SECONDS",

@@ -13,6 +13,7 @@ import click
 from barnabas.cli import record_formats
 from barnabas.cli.client_options import Client, client_options, complete_topics
 from barnabas.cli.command_errors import CliError
+from barnabas.cli.parameter_types import NAME
 from barnabas.cli.terminal_output import counted, print_json, progress
 from barnabas.cli.times import parse_time
 from barnabas.cli.value_formats import ValueFormat, value_format_option
@@ -29,7 +30,7 @@ _LARGEST_MESSAGE = 104_000_000
 
 
 @click.command()
-@click.argument("topic", shell_complete=complete_topics)
+@click.argument("topic", type=NAME, shell_complete=complete_topics)
 @click.argument("files", nargs=-1, type=click.Path(dir_okay=False, path_type=Path))
 @click.option(
     "--format",

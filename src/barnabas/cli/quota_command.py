@@ -9,6 +9,7 @@ import click
 from barnabas.cli.admin_requests import ask, check
 from barnabas.cli.client_options import Client, client_options
 from barnabas.cli.command_errors import CliError
+from barnabas.cli.parameter_types import FiniteRange
 from barnabas.cli.terminal_output import (
     confirm,
     json_option,
@@ -117,7 +118,7 @@ def _of(client: Client, entity: QuotaEntity) -> dict[str, float]:
     return found
 
 
-_POSITIVE = click.FloatRange(min=0, min_open=True)
+_POSITIVE = FiniteRange(min=0, min_open=True)
 _VALUES: tuple[tuple[str, click.IntRange | click.FloatRange, str, str], ...] = (
     (PRODUCER_BYTE_RATE, click.IntRange(min=1), "BYTES", "Bytes a second to each broker."),
     (CONSUMER_BYTE_RATE, click.IntRange(min=1), "BYTES", "Bytes a second from each broker."),

@@ -67,6 +67,11 @@ def make_plan(
         if file is not None:
             plan = from_json(file.read_bytes())
         elif drained is not None:
+            if drained not in known and not any(drained in each for each in current.values()):
+                raise CliError(
+                    f"broker {drained} does not run and has no replica; "
+                    f"the brokers are {', '.join(map(str, known))}"
+                )
             plan = drain(wanted, drained, known)
         else:
             plan = spread(wanted, _broker_ids(brokers or "", known), count)

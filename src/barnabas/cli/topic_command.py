@@ -9,6 +9,7 @@ import click
 from barnabas.cli.client_options import Client, admin_kinds, client_options, complete_topics, pairs
 from barnabas.cli.command_errors import CliError
 from barnabas.cli.config_command import change
+from barnabas.cli.parameter_types import NAME
 from barnabas.cli.terminal_output import confirm, json_option, print_json, print_table, yes_option
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ def list_topics(client: Client, *, internal: bool, as_json: bool) -> None:
 
 
 @topic.command()
-@click.argument("names", nargs=-1, required=True)
+@click.argument("names", nargs=-1, required=True, type=NAME)
 @click.option(
     "--partitions", "-p", type=click.IntRange(1, _INT32_MAX), help="[default: the server's]"
 )
@@ -117,7 +118,7 @@ def _assignment(text: str) -> list[list[int]]:
 
 
 @topic.command()
-@click.argument("names", nargs=-1, required=True, shell_complete=complete_topics)
+@click.argument("names", nargs=-1, required=True, type=NAME, shell_complete=complete_topics)
 @json_option
 @client_options
 def describe(client: Client, *, names: tuple[str, ...], as_json: bool) -> None:
@@ -198,7 +199,7 @@ def _own_properties(client: Client, name: str) -> dict[str, str | None]:
 
 
 @topic.command()
-@click.argument("name", shell_complete=complete_topics)
+@click.argument("name", type=NAME, shell_complete=complete_topics)
 @click.option(
     "--partitions",
     "-p",
@@ -243,7 +244,7 @@ def alter(
 
 
 @topic.command()
-@click.argument("names", nargs=-1, required=True, shell_complete=complete_topics)
+@click.argument("names", nargs=-1, required=True, type=NAME, shell_complete=complete_topics)
 @click.option("--if-exists", is_flag=True, help="Accept a topic that does not exist.")
 @yes_option
 @client_options
