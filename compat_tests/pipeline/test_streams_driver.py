@@ -499,6 +499,31 @@ def test_operators_with_time_run_in_spark(engine) -> None:
         ]  # fmt: skip
 
 
+def test_folds_of_decimals_keep_all_digits(engine) -> None:
+    decimals = ks.Json("n DECIMAL(38, 4), d DOUBLE")
+
+    def describe(app: ks.App) -> None:
+        groups = app.topic("in", key=ks.String(), value=decimals).group_by_key()
+        total = {"n": 0, "d": 0.0}
+        totals = groups.fold(
+            total,
+            lambda found, value: {name: found[name] + value[name] for name in total},
+            returns="n DECIMAL(38, 4), d DOUBLE",
+        )
+        app.write(totals, "totals", value=decimals)
+        sessions = groups.window(ks.session("1 second")).sum("n")
+        app.write(sessions.map_values("CAST(value AS STRING)"), "sessions")
+
+    with ks.TestDriver(describe, session=engine.session) as driver:
+        one = "1234567890123456789012345678901234.0001"
+        values = (b'{"n":%s,"d":0.1}' % one.encode(), b'{"n":"0.0002","d":0.2}')
+        driver.pipe("in", *(ks.TestRecord(b"k", each, 1) for each in values))
+        exact = "1234567890123456789012345678901234.0003"
+        last = driver.read("totals")[-1].value
+        assert json.loads(last, parse_float=str) == {"n": exact, "d": "0.30000000000000004"}
+        assert driver.read("sessions")[-1].value == exact.encode()
+
+
 def test_result_of_another_type_than_declared_fails_the_query(engine) -> None:
     def describe(app: ks.App) -> None:
         stream = app.topic("in", key=ks.String(), value=ks.String())

@@ -8,7 +8,7 @@ from typing import Any, Final
 import click
 
 
-class _Name(click.ParamType):
+class _Name(click.ParamType[str]):
     name = "text"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:

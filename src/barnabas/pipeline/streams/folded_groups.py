@@ -12,6 +12,7 @@ from typing import Any, Final, TypeAlias, cast
 import attrs
 
 from barnabas.pipeline.delivery.driver.spark_library import DataFrame
+from barnabas.pipeline.streams.fold_values import FoldValues, all_digits, written
 from barnabas.pipeline.streams.kernel_frames import (
     PARTITIONS,
     AnyKernel,
@@ -67,18 +68,40 @@ class Fold:
     """False in a reduction: the first value is the aggregate."""
     merge: Folder | None = None
     """The aggregate of two sessions that one record connects."""
+    values: FoldValues = attrs.field(factory=FoldValues)
+    aggregates: FoldValues = attrs.field(factory=FoldValues)
+
+    def of(self, value: DataType, aggregate: DataType) -> "Fold":
+        """Return the fold of these types of Spark."""
+        types = {"values": FoldValues.of(value), "aggregates": FoldValues.of(aggregate)}
+        return attrs.evolve(self, **types)
 
     def aggregation(self) -> Aggregation:
         """Return the functions on the bytes that kernels keep."""
-        initial = _packed(self.initial)
+        initial = written(self.initial)
         return Aggregation(self._add, (lambda: initial) if self.has_initial else None)
 
     def _add(self, key: bytes, value: bytes, aggregate: bytes) -> bytes | None:
-        return _combined(self.function, key, aggregate, value)
+        return self.combined(self.function, key, aggregate, value)
 
     def merger(self, key: bytes, left: bytes, right: bytes) -> bytes | None:
         """Return the bytes of the aggregate of two sessions."""
-        return _combined(self.merge or self.function, key, left, right)
+        function, read = self.merge or self.function, self.aggregates.read
+        return self._called(function, key, read(left), read(right))
+
+    def combined(
+        self, function: Folder, key: bytes, aggregate: bytes, value: bytes
+    ) -> bytes | None:
+        """Return the bytes of a new aggregate. Raises TaskFailureError when the function raises."""
+        return self._called(function, key, self.aggregates.read(aggregate), self.values.read(value))
+
+    def _called(self, function: Folder, key: bytes, one: Any, other: Any) -> bytes | None:
+        if self.aggregates.shape is None:
+            found = called(function, key, one, other)
+        else:
+            with all_digits():
+                found = called(function, key, one, other)
+        return None if found is None else written(found)
 
 
 @attrs.frozen
@@ -92,8 +115,12 @@ class TableFold:
         """Return the kernel for the changes of groups."""
         return TableAggregate(self.adding.aggregation(), self._remove)
 
+    def of(self, value: DataType, aggregate: DataType) -> "TableFold":
+        """Return the fold of these types of Spark."""
+        return attrs.evolve(self, adding=self.adding.of(value, aggregate))
+
     def _remove(self, key: bytes, value: bytes, aggregate: bytes) -> bytes | None:
-        return _combined(self.remove, key, aggregate, value)
+        return self.adding.combined(self.remove, key, aggregate, value)
 
 
 COUNT: Final = Fold(lambda count, value: count + 1, 0, True, lambda left, right: left + right)
@@ -122,7 +149,9 @@ def folded(
     has_time = windows is not None or behind is not None
     outputs = kernel_output(
         rows,
-        _with_old(_aggregate(fold, windows), has_old=has_old),
+        _with_old(
+            _aggregate(fold.of(frame.schema[VALUE].dataType, result), windows), has_old=has_old
+        ),
         key_type,
         behind=behind,
         partitions=PARTITIONS if has_new_keys and has_time else None,
@@ -154,7 +183,7 @@ def regrouped(
     changes = kernel_rows(rows, chained(TableSource(), TableRegroup(group_of)))
     outputs = kernel_output(
         changes,
-        _with_old(fold.kernel(), has_old=has_old),
+        _with_old(fold.of(frame.schema[VALUE].dataType, result).kernel(), has_old=has_old),
         group_type,
         behind=behind,
         partitions=None if behind is None else PARTITIONS,
@@ -209,17 +238,3 @@ def group_of(key: bytes | None, value: bytes) -> tuple[bytes | None, bytes]:
     """Return the bytes of a row's group, and the value in it."""
     group = json.loads(value)["g"]
     return None if group is None else base64.b64decode(group), value
-
-
-def _combined(function: Folder, key: bytes, aggregate: bytes, value: bytes) -> bytes | None:
-    """Return the bytes of a new aggregate. Raises TaskFailureError when the function raises."""
-    found = called(function, key, _unpacked(aggregate), _unpacked(value))
-    return None if found is None else _packed(found)
-
-
-def _packed(value: Any) -> bytes:
-    return json.dumps({"v": value}, separators=(",", ":")).encode()
-
-
-def _unpacked(data: bytes) -> Any:
-    return json.loads(data)["v"]
