@@ -97,7 +97,7 @@ SIZE_MB ?= 50
 WORKERS ?= 4
 COMPAT_TESTS ?= compat_tests
 # The tests wait more than they compute; compat_tests/scheduling.py divides them.
-COMPAT_WORKERS ?= 5
+COMPAT_WORKERS ?= 4
 
 # Four processes collect the tests, which takes each 6 s of CPU, not 12, when they find the compiled files.
 unexport PYTHONDONTWRITEBYTECODE

@@ -12,12 +12,7 @@ from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
 from compat_tests import wire
 from compat_tests.module_times import ModuleTimes
-from compat_tests.scheduling import (
-    PIPELINES,
-    SHARED_JVM,
-    part_of,
-    pytest_xdist_make_scheduler,  # noqa: F401 - a hook of pytest
-)
+from compat_tests.scheduling import pytest_xdist_make_scheduler  # noqa: F401 - a hook of pytest
 from compat_tests.servers import KINDS, ServerProcess
 
 TEST_TIMEOUT_S = 180
@@ -61,9 +56,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     ours = config.getoption("--server") == "barnabas"
     skip = pytest.mark.skip(reason="holds for barnabas by choice, not for Apache Kafka")
     for item in items:
-        module, fixtures = item.nodeid.split("::")[0], getattr(item, "fixturenames", ())
-        if SHARED_JVM in fixtures and part_of(module) != PIPELINES:
-            raise pytest.UsageError(f"{module} uses a JVM in its process: see scheduling.py")
         if not any(item.iter_markers("timeout")):
             item.add_marker(pytest.mark.timeout(TEST_TIMEOUT_S))
         if not ours and any(item.iter_markers("barnabas_only")):

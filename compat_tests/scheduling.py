@@ -1,13 +1,12 @@
 """The division of the tests of `make compat` among its processes.
 
 A module runs in one process, because its tests share servers and sessions. The modules form three
-parts: pipelines have two processes, clusters one, single nodes the others. The modules of pipelines
+parts: clusters have one process, pipelines two, single nodes the others. The modules of pipelines
 share one JVM of Spark for each process, which costs half a minute of CPU until it is warm. Modules
 that start Spark with other settings need a process without that JVM, so they are with the clusters.
-Those whose jobs run in other processes need none, so they are with the single nodes, whose modules
-wait most of their time. A process whose part has no module left takes one of single nodes,
-then of the part with the most modules left for each of its processes. Long modules are the first
-of their part, so that no process runs one while the others have ended.
+A process whose part has no module left takes one of the part with the most modules left for each of
+its processes, of clusters last. Long modules are the first of their part, so that no process runs
+one while the others have ended.
 """
 
 from collections import Counter
@@ -29,37 +28,19 @@ LONG = frozenset(
         *("test_security_page", "test_suites_on_three_nodes", "test_transactions", "test_streams"),
         *("test_streams_driver", "test_sql_replacement", "test_groups_churn", "test_durability"),
         *("test_hosted_java_rights", "test_ladder_special", "test_streams_skew"),
-        *("test_disk_interchange", "test_spark_cluster", "test_sql_queries", "test_ladder"),
-        *("test_sql_rest", "test_kafka_neighbours"),
     }
 )
-"""Modules of a minute or more, most kills aside."""
-OWN_PROCESSES = frozenset(
-    {
-        *("test_connect_clients", "test_connect_oracle", "test_connect_takeover"),
-        *("test_hosted_java", "test_hosted_java_rights", "test_java_connect"),
-        *("test_jdbc_databases", "test_mirror_drill", "test_mirror_maker_file"),
-        *("test_mirror_maker_formats", "test_mirror_rights", "test_mirror_tail"),
-        *("test_pipelines_docs", "test_registry_converter", "test_registry_formats"),
-        *("test_rest_differential", "test_separate_cluster", "test_spark_cluster"),
-        *("test_sql_faults", "test_sql_fitting_schemas", "test_sql_jobs"),
-        *("test_sql_replaced_shapes", "test_sql_replacement", "test_sql_rest", "test_sql_scripts"),
-        *("test_streams_parity", "test_streams_upgrade"),
-    }
-)
-"""Modules of pipelines beside kills that do not use the JVM of their process."""
-SHARED_JVM = "shared_jvm"
-"""The fixture of the JVM of a process."""
+"""Modules of a minute of CPU or more, kills aside."""
 
 
 def part_of(module: str) -> str:
-    """Return the part of a module."""
+    """Return the part of a module. Kills of jobs mostly wait, as tests of single nodes do."""
     path = PurePosixPath(module)
     if path.parts[1] in ("cluster", "clients") or path.match("compat_tests/test_spark*"):
         return CLUSTERS
-    if path.parts[1] != "pipeline" or "kill" in path.name or path.stem in OWN_PROCESSES:
-        return NODES
-    return PIPELINES
+    if path.is_relative_to("compat_tests/pipeline") and "kill" not in path.name:
+        return PIPELINES
+    return NODES
 
 
 def home_of(worker: int, workers: int) -> str:
@@ -70,10 +51,10 @@ def home_of(worker: int, workers: int) -> str:
 
 def part_to_take(home: str, left: Counter[str], workers: Counter[str]) -> str:
     """Return the part of a process's next module, of which at least one is left."""
-    for part in (home, NODES):
-        if left[part]:
-            return part
-    return max((CLUSTERS, PIPELINES), key=lambda part: left[part] / max(1, workers[part]))
+    if left[home]:
+        return home
+    others = [part for part in left if left[part] and part != CLUSTERS] or [CLUSTERS]
+    return max(others, key=lambda part: left[part] / max(1, workers[part]))
 
 
 def next_of(modules: Iterable[str], part: str) -> str:
