@@ -1,7 +1,6 @@
 """Barnabas as the README installs it: in an empty environment, without the tests' packages."""
 
 import fcntl
-import importlib.util
 import os
 import re
 import subprocess
@@ -25,10 +24,9 @@ def commands() -> set[str]:
 
 def pyspark_of_tests() -> Path:
     """Return the directory of the tests' PySpark."""
-    spec = importlib.util.find_spec("pyspark")
-    assert spec is not None
-    assert spec.origin is not None
-    return Path(spec.origin).parent
+    import pyspark
+
+    return Path(pyspark.__file__).parent
 
 
 def sizes(pyspark: Path) -> dict[str, int]:

@@ -1,4 +1,4 @@
-"""Types of parameters that several commands have."""
+"""Types and limits of parameters that several commands have."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ import math
 from typing import Any, Final
 
 import click
+
+INT32_MAX: Final = 2**31 - 1
+INT64_MAX: Final = 2**63 - 1
 
 
 class _Name(click.ParamType[str]):

@@ -13,6 +13,7 @@ import json
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from barnabas.cli.command_errors import CliError
+from barnabas.cli.parameter_types import INT32_MAX, INT64_MAX
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,9 +25,6 @@ _NAMES = (
     *("topic", "offset"),
 )
 """The names that an object of a record may have; `consume` writes the last two as well."""
-
-INT64_MAX = 2**63 - 1
-_INT32_MAX = 2**31 - 1
 
 _PAIRS = 'headers must be pairs such as [["name", "value"]]'
 
@@ -93,7 +91,7 @@ def _parsed(line: bytes, key: bytes | None) -> Entry:
             f"a record has no {unknown[0]!r}; its names are {', '.join(_NAMES)}; "
             "give a value that is an object under the name value"
         )
-    partition = _integer(record, "partition", 0, _INT32_MAX)
+    partition = _integer(record, "partition", 0, INT32_MAX)
     timestamp = _integer(record, "timestamp", -INT64_MAX, INT64_MAX)
     known = _blob(record, "key")
     return Entry(

@@ -7,8 +7,9 @@ from datetime import datetime
 
 import click
 
+from barnabas.cli.parameter_types import INT64_MAX
+
 _UNITS_MS = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
-_LAST_MS = 2**63 - 1
 _AGE_DIGITS_MAX = 9
 
 
@@ -18,7 +19,7 @@ def parse_time(text: str, now: float | None = None) -> int:
     Returns ms since 1970. Raises click.UsageError for any other text.
     """
     text = text.strip()
-    if text.isdecimal() and int(text) <= _LAST_MS:
+    if text.isdecimal() and int(text) <= INT64_MAX:
         return int(text)
     age, unit = text[:-1].removeprefix("-"), text[-1:]
     if unit in _UNITS_MS and age.isdecimal() and len(age) <= _AGE_DIGITS_MAX:

@@ -9,14 +9,13 @@ import click
 from barnabas.cli.client_options import Client, admin_kinds, client_options, complete_topics, pairs
 from barnabas.cli.command_errors import CliError
 from barnabas.cli.config_command import change
-from barnabas.cli.parameter_types import NAME
+from barnabas.cli.parameter_types import INT32_MAX, NAME
 from barnabas.cli.terminal_output import confirm, json_option, print_json, print_table, yes_option
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _INT16_MAX = 2**15 - 1
-_INT32_MAX = 2**31 - 1
 
 
 @click.group()
@@ -51,7 +50,7 @@ def list_topics(client: Client, *, internal: bool, as_json: bool) -> None:
 @topic.command()
 @click.argument("names", nargs=-1, required=True, type=NAME)
 @click.option(
-    "--partitions", "-p", type=click.IntRange(1, _INT32_MAX), help="[default: the server's]"
+    "--partitions", "-p", type=click.IntRange(1, INT32_MAX), help="[default: the server's]"
 )
 @click.option(
     "--replicas", "-r", type=click.IntRange(1, _INT16_MAX), help="[default: the server's]"
@@ -110,7 +109,7 @@ def _assignment(text: str) -> list[list[int]]:
         placed = [[int(broker) for broker in brokers.split(":")] for brokers in text.split(",")]
     except ValueError:
         placed = [[-1]]
-    if not all(0 <= broker <= _INT32_MAX for brokers in placed for broker in brokers):
+    if not all(0 <= broker <= INT32_MAX for brokers in placed for broker in brokers):
         raise click.UsageError(
             f"Invalid value {text!r} for --assignment: it must be broker ids such as 1:2,2:1."
         )
@@ -203,7 +202,7 @@ def _own_properties(client: Client, name: str) -> dict[str, str | None]:
 @click.option(
     "--partitions",
     "-p",
-    type=click.IntRange(1, _INT32_MAX),
+    type=click.IntRange(1, INT32_MAX),
     help="The new number of partitions, larger than the current one.",
 )
 @click.option(

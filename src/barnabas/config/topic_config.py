@@ -18,17 +18,27 @@ if TYPE_CHECKING:
     from barnabas.config.node_config import NodeConfig
 
 
+def deciding_property(node: NodeConfig, name: str) -> tuple[str, Any, int] | None:
+    """Return the broker property that decides a topic property, its value, and a factor.
+
+    The factor makes the value one of the topic property: hours are 3,600,000 ms. The first property
+    that has a value decides; None when none has.
+    """
+    for synonym, factor in TOPIC_PROPERTIES[name].synonyms:
+        value = node.get(synonym)
+        if value is not None:
+            return synonym, value, factor
+    return None
+
+
 def broker_values(node: NodeConfig) -> dict[str, Any]:
     """Return the value of each topic property for a topic without overrides."""
     values: dict[str, Any] = {}
     for name, row in TOPIC_PROPERTIES.items():
-        value = row.default
-        for synonym, factor in row.synonyms:
-            found = node.get(synonym)
-            if found is not None:
-                value = found * factor if factor != 1 else found
-                break
-        values[name] = value
+        values[name] = row.default
+        if (found := deciding_property(node, name)) is not None:
+            _, value, factor = found
+            values[name] = value * factor if factor != 1 else value
     if values["retention.ms"] < 0:
         values["retention.ms"] = -1  # any negative time means without limit
     return values

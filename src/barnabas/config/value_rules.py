@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from barnabas.config.properties import TOPIC_PROPERTIES
 from barnabas.config.schema import ConfigError
+from barnabas.config.topic_config import deciding_property
 
 if TYPE_CHECKING:
     from barnabas.config.node_config import NodeConfig
@@ -36,8 +36,7 @@ def _refuse_if(wrong: bool, name: str, value: int, must: str) -> None:
 
 def _effective(config: NodeConfig, topic_property: str) -> tuple[str, int]:
     """Return the broker property that decides a topic property, and its value."""
-    for name, _ in TOPIC_PROPERTIES[topic_property].synonyms:
-        value = config.get(name)
-        if value is not None:
-            return name, value
-    raise LookupError(topic_property)
+    found = deciding_property(config, topic_property)
+    if found is None:
+        raise LookupError(topic_property)
+    return found[:2]

@@ -9,7 +9,7 @@ pytest.importorskip("sqlglot")
 from barnabas.pipeline.sql.analysis.applied_statements import Definition
 from barnabas.pipeline.sql.catalog.catalog_changes import Catalog
 from barnabas.pipeline.sql.catalog.source_definitions import Defaults
-from barnabas.pipeline.sql.scripts import parse_statement, statement_texts
+from barnabas.pipeline.sql.scripts import StatementText, parse_statement, statement_texts
 from barnabas.pipeline.sql.shell.answer_values import CommandDone, Skipped
 from barnabas.pipeline.sql.shell.catalog_change import AppliedChange, CatalogChange
 from barnabas.pipeline.sql.shell.command_answers import done
@@ -23,12 +23,16 @@ CREATE TABLE n AS SELECT k, COUNT(*) AS c FROM s GROUP BY k;
 """
 
 
+def definition(source: StatementText) -> Definition:
+    statement = parse_statement(source, {})
+    assert isinstance(statement, Definition)
+    return statement
+
+
 def changed(script: str, catalog: Catalog | None = None, query: str | None = None) -> AppliedChange:
     found = AppliedChange(catalog or Catalog(), None, ())
     for each in statement_texts(script):
-        statement = parse_statement(each, {})
-        assert isinstance(statement, Definition)
-        change = CatalogChange(statement, each.text, Defaults(), "earliest", query)
+        change = CatalogChange(definition(each), each.text, Defaults(), "earliest", query)
         found = change.applied_to(found.catalog)
     return found
 
@@ -185,9 +189,7 @@ def test_existing_source_is_left_with_ksqldbs_warning(text: str, message: str) -
     assert found.is_unchanged
     assert found.catalog is before
     (source,) = statement_texts(text)
-    statement = parse_statement(source, {})
-    assert isinstance(statement, Definition)
-    assert done(statement, found) == Skipped(message)
+    assert done(definition(source), found) == Skipped(message)
 
 
 @pytest.mark.parametrize(
@@ -205,9 +207,7 @@ def test_existing_source_is_left_with_ksqldbs_warning(text: str, message: str) -
 def test_statement_that_had_nothing_to_do_says_so(text: str, message: str, command: str) -> None:
     found = changed(text, changed("CREATE TYPE p AS STRING;").catalog)
     (source,) = statement_texts(text)
-    statement = parse_statement(source, {})
-    assert isinstance(statement, Definition)
-    assert done(statement, found) == CommandDone(message, command)
+    assert done(definition(source), found) == CommandDone(message, command)
 
 
 DECLARED = "CREATE OR REPLACE STREAM s (k INT KEY, v INT) WITH (kafka_topic='s', "

@@ -248,26 +248,15 @@ def test_swap_that_cannot_be_made_leaves_both_queries_running(
     assert world.steps == steps
 
 
-def test_paused_query_stays_paused_when_the_swap_fails(
-    world: World, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("target", ["PAUSED", "STOPPED"])
+def test_query_that_did_not_run_does_not_when_the_swap_fails(
+    world: World, monkeypatch: pytest.MonkeyPatch, target: str
 ) -> None:
-    world.targets[OLD] = "PAUSED"
+    world.targets[OLD] = target
     with monkeypatch.context() as patch:
         patch.setattr(FakeExchange, "run", refused)
         TableSwaps(world).look()
-    assert world.targets == {OLD: "PAUSED", NEW: "STARTED"}
-    TableSwaps(world).look()
-    check_swapped(world)
-
-
-def test_stopped_query_stays_stopped_when_the_swap_fails(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    world.targets[OLD] = "STOPPED"
-    with monkeypatch.context() as patch:
-        patch.setattr(FakeExchange, "run", refused)
-        TableSwaps(world).look()
-    assert world.targets == {OLD: "STOPPED", NEW: "STARTED"}
+    assert world.targets == {OLD: target, NEW: "STARTED"}
     TableSwaps(world).look()
     check_swapped(world)
 

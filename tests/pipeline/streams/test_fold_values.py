@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from barnabas.pipeline.streams.fold_values import FoldValues, written
 from barnabas.pipeline.streams.folded_groups import SUM
 
-DECIMAL = FoldValues(Decimal)
-STRUCT = FoldValues({"n": Decimal, "list": [Decimal], "map": (Decimal,), "text": None})
+DECIMAL = FoldValues(Decimal, has_decimals=True)
+SHAPE = {"n": Decimal, "list": [Decimal], "map": (Decimal,), "text": None}
+STRUCT = FoldValues(SHAPE, has_decimals=True)
 decimals = st.decimals(-(10**33), 10**33, allow_nan=False, allow_infinity=False, places=4)
 
 
@@ -34,6 +35,14 @@ def test_sums_of_decimals_are_exact(values: list[Decimal]) -> None:
         total = fold.combined(fold.function, b"k", total, written(each)) or b""
     with decimal.localcontext(prec=100):
         assert DECIMAL.read(total) == reduce(Decimal.__add__, values)
+
+
+@pytest.mark.parametrize("has_decimals", [False, True])
+@pytest.mark.parametrize("text", ['"Infinity"', '"-Infinity"', "-Infinity", "0.1", "5", "null"])
+def test_doubles_are_floats_also_those_that_are_not_finite(text: str, has_decimals: bool) -> None:
+    found = FoldValues([float], has_decimals).read(b'{"v":[%b]}' % text.encode())
+    assert found == [None if text == "null" else float(text.strip('"'))]
+    assert isinstance(found[0], float | None)
 
 
 def test_value_that_json_does_not_have_is_refused() -> None:

@@ -1,12 +1,13 @@
 """Values of folds as JSON: numbers as Python has them, decimals with all their digits.
 
-JSON does not say whether 1.5 is a DOUBLE or a DECIMAL, and a float has 15 digits. So the types of
-Spark decide, where a DECIMAL is among them.
+JSON does not say whether 1.5 is a DOUBLE or a DECIMAL, and a float has 15 digits; a DOUBLE that is
+not finite is a text, such as NaN. So the types of Spark decide, where one of both is among them.
 """
 
 import contextlib
 import decimal
 import json
+import re
 from decimal import Decimal
 from typing import Any, Final, TypeAlias
 
@@ -22,12 +23,8 @@ of a map, a dictionary of the shapes of fields, or None for values that stay as 
 _ALL_DIGITS: Final = decimal.Context(prec=100)
 
 
-def _float(value: Any) -> Any:
-    """Return a DOUBLE. One that is not finite is a text, such as NaN."""
-    return value if isinstance(value, str) else float(value)
-
-
-_NUMBERS: Final = {"decimal": Decimal, "double": _float, "float": _float}
+_NUMBERS: Final = {"decimal": Decimal, "double": float, "float": float}
+_CONVERTED: Final = re.compile("decimal|double|float")
 
 
 def _shape(kind: DataType) -> Shape:
@@ -58,18 +55,19 @@ class FoldValues:
     """Reads and writes values of one type."""
 
     shape: Shape = None
-    """None where no decimal is in the type."""
+    """None where Python reads the JSON of the type as it is."""
+    has_decimals: bool = False
 
     @classmethod
     def of(cls, kind: DataType) -> "FoldValues":
         """Return the reader of a type of Spark."""
-        return cls(_shape(kind) if "decimal(" in kind.simpleString() else None)
+        text = kind.simpleString()
+        return cls(_shape(kind) if _CONVERTED.search(text) else None, "decimal(" in text)
 
     def read(self, data: bytes) -> Any:
         """Return the value of its bytes."""
-        if self.shape is None:
-            return json.loads(data)["v"]
-        return _converted(json.loads(data, parse_float=Decimal)["v"], self.shape)
+        value = json.loads(data, parse_float=Decimal if self.has_decimals else None)["v"]
+        return _converted(value, self.shape)
 
 
 def written(value: Any) -> bytes:

@@ -96,11 +96,11 @@ class Fold:
         return self._called(function, key, self.aggregates.read(aggregate), self.values.read(value))
 
     def _called(self, function: Folder, key: bytes, one: Any, other: Any) -> bytes | None:
-        if self.aggregates.shape is None:
-            found = called(function, key, one, other)
-        else:
+        if self.aggregates.has_decimals:
             with all_digits():
                 found = called(function, key, one, other)
+        else:
+            found = called(function, key, one, other)
         return None if found is None else written(found)
 
 

@@ -98,15 +98,11 @@ class Catalog:
             raise UnresolvedError(f"There is no stream or table {name}{hint}")
         return self.sources[name]
 
-    def with_source(
-        self, source: Source, *, or_replace: bool = False, if_not_exists: bool = False
-    ) -> Catalog:
+    def with_source(self, source: Source, *, or_replace: bool = False) -> Catalog:
         """Return the catalog with a new source. Raises UnresolvedError when the name is taken."""
         known = self.sources.get(source.name)
         if known is None:
             return replace(self, sources={**self.sources, source.name: source})
-        if if_not_exists:
-            return self
         if not or_replace:
             raise UnresolvedError(
                 f"There is a {known.kind.lower()} {source.name} already: DROP it first, or write "

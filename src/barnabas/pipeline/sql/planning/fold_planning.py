@@ -8,15 +8,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from barnabas.pipeline.sql.functions.aggregate_folds import FoldForm, fold_form
 from barnabas.pipeline.sql.sql_failures import UnresolvedError
-from barnabas.pipeline.sql.sql_types import DOUBLE, struct, to_spark
+from barnabas.pipeline.sql.sql_types import struct, to_spark
 
 if TYPE_CHECKING:
     from barnabas.pipeline.sql.analysis.plan_values import Aggregation
     from barnabas.pipeline.streams.serdes import Column
 
 State = dict[str, Any]
-_Argument = tuple[str, bool]
-"""The field of an argument, and True for a DOUBLE."""
 
 _MISSING: Final = "cannot take a row out of its group, as tables need"
 
@@ -46,16 +44,14 @@ def folds_of(aggregation: Aggregation, *, of_table: bool) -> Folds:
     Raises UnresolvedError for one without a fold, or without an undo where a table needs it.
     """
     forms: dict[str, FoldForm] = {}
-    arguments: dict[str, list[_Argument]] = {}
+    arguments: dict[str, list[str]] = {}
     for each in aggregation.aggregates:
         types = [one.type for one in each.arguments]
         form = fold_form(each.function.name, types, each.function.returns)
         if of_table and form.undo is None:
             raise UnresolvedError(f"{each.function.name} {_MISSING}")
         forms[each.name] = form
-        arguments[each.name] = [
-            (argument_name(each.name, index), kind == DOUBLE) for index, kind in enumerate(types)
-        ]
+        arguments[each.name] = [argument_name(each.name, index) for index in range(len(types))]
     state = struct((f"s{name}", form.state) for name, form in forms.items())
     return Folds(
         {f"s{name}": form.initial for name, form in forms.items()},
@@ -68,7 +64,7 @@ def folds_of(aggregation: Aggregation, *, of_table: bool) -> Folds:
 
 
 def _stepping(
-    forms: dict[str, FoldForm], arguments: dict[str, list[_Argument]], *, is_undo: bool
+    forms: dict[str, FoldForm], arguments: dict[str, list[str]], *, is_undo: bool
 ) -> Callable[[State, State], State]:
     """Return the function that adds the arguments of a record to all states, or takes them out."""
     steps = {name: form.undo if is_undo else form.add for name, form in forms.items()}
@@ -77,18 +73,11 @@ def _stepping(
         return {
             f"s{name}": state[f"s{name}"]
             if change is None
-            else change(state[f"s{name}"], [_read(value, each) for each in arguments[name]])
+            else change(state[f"s{name}"], [value[each] for each in arguments[name]])
             for name, change in steps.items()
         }
 
     return step
-
-
-def _read(value: State, argument: _Argument) -> Any:
-    """Return an argument. A DOUBLE that is not finite comes as a text, such as NaN."""
-    name, is_double = argument
-    found = value[name]
-    return float(found) if is_double and isinstance(found, str) else found
 
 
 def _merging(forms: dict[str, FoldForm]) -> Callable[[State, State], State]:

@@ -13,7 +13,7 @@ from barnabas.pipeline.sql.analysis.plan_values import (
 )
 from barnabas.pipeline.sql.planning.column_structs import struct_of
 from barnabas.pipeline.sql.planning.expression_columns import column_of, structure
-from barnabas.pipeline.sql.planning.fold_planning import argument_name, folds_of
+from barnabas.pipeline.sql.planning.fold_planning import Folds, argument_name, folds_of
 from barnabas.pipeline.sql.planning.source_reading import Layout
 from barnabas.pipeline.sql.sql_failures import UnresolvedError
 from barnabas.pipeline.streams.serdes import functions
@@ -44,8 +44,9 @@ def grouped_stream(
     window = aggregation.window
     if window is not None:
         grouped = grouped.window(_window(window))
-    if (window is not None and window.kind == "SESSION") or _needs_old_values(plan, aggregation):
-        folds = folds_of(aggregation, of_table=False)
+    is_lasting = plan.having is None or plan.having.is_lasting or plan.emit == "FINAL"
+    folds = _folds(aggregation, is_lasting=is_lasting)
+    if folds is not None:
         table = grouped.fold(folds.initial, folds.add, returns=folds.returns, merge=folds.merge)
         results = {
             each.name: folds.result(each.name, functions().col("value"))
@@ -61,7 +62,6 @@ def grouped_stream(
         table = table.final()
     made = _layout(aggregation, results)
     if plan.having is not None:
-        is_lasting = plan.having.is_lasting or plan.emit == "FINAL"
         table = table.filter(column_of(plan.having.condition, made), is_lasting=is_lasting)
     return table.map_values(structure(plan.value, made))
 
@@ -86,21 +86,22 @@ def grouped_table(table: Table, plan: QueryPlan, aggregation: Aggregation, layou
     return found.map_values(structure(plan.value, made))
 
 
-def _needs_old_values(plan: QueryPlan, aggregation: Aggregation) -> bool:
-    """True when HAVING must know the results that change, which Spark's aggregation does not give.
+def _folds(aggregation: Aggregation, *, is_lasting: bool) -> Folds | None:
+    """Return the folds of a stream's groups; None where Spark's aggregation makes them.
 
-    It is false where an aggregate has no fold, or one that is not exact.
+    Sessions are folds. So is what a condition follows that may cease to be true: it must know the
+    results that change, which Spark's aggregation does not give. It does without them where an
+    aggregate has no fold, or one that is not exact. Raises UnresolvedError for sessions.
     """
-    if plan.having is None or plan.having.is_lasting or plan.emit == "FINAL":
-        return False
+    if aggregation.window is not None and aggregation.window.kind == "SESSION":
+        return folds_of(aggregation, of_table=False)
     types = [one.type for each in aggregation.aggregates for one in each.arguments]
-    if any(each.name not in _EXACT for each in types):
-        return False
+    if is_lasting or any(each.name not in _EXACT for each in types):
+        return None
     try:
-        folds_of(aggregation, of_table=False)
+        return folds_of(aggregation, of_table=False)
     except UnresolvedError:
-        return False
-    return True
+        return None
 
 
 def _names(aggregation: Aggregation) -> list[str]:
