@@ -75,6 +75,7 @@ def test_local_session_has_the_jars_on_its_class_path() -> None:
     assert found["spark.driver.extraClassPath"] == "/jars/a.jar:/jars/b.jar"
     assert "spark.jars" not in found
     assert found["spark.sql.adaptive.enabled"] == "false"
+    assert found["spark.sql.constraintPropagation.enabled"] == "false"
     assert "FileSystemBased" in found["spark.sql.streaming.checkpointFileManagerClass"]
 
 
