@@ -273,6 +273,26 @@ DATES: dict[str, Any] = {
     "format_time(parse_time('13:25', 'HH:mm'), 'hh:mm a')": "01:25 PM",
     "format_timestamp(from_unixtime(0), 'HH:mm:ss.SSS', 'Europe/Berlin')": "01:00:00.000",
     "format_timestamp(from_unixtime(0), 'yyyy', 'Europe/Nowhere')": None,
+    "format_timestamp(from_unixtime(0), 'uuuu HH''u'' VV z', 'Europe/Paris')": (
+        "1970 01u Europe/Paris CET"
+    ),
+    "format_timestamp(from_unixtime(0), 'zzzz v O X XXX Z', 'Asia/Kolkata')": (
+        "India Standard Time IT GMT+5:30 +0530 +05:30 +0530"
+    ),
+    "format_timestamp(from_unixtime(0), '\"XXX', '-07:00')": '"-07:00',
+    "format_timestamp(cast(null as timestamp), 'XXX', '-07:00')": None,
+    "format_timestamp(from_unixtime(0), 'MMMMM VV', 'Europe/Paris')": None,
+    "format_timestamp(from_unixtime(0), 'HH VV', 'Europe/' + 'Paris')": "01 UTC",
+    "timestamptostring(0, 'yyyy-MM-dd zzz', 'America/Los_Angeles')": "1969-12-31 PST",
+    "format_timestamp(from_unixtime(0), 'MMMMM')": None,
+    "format_timestamp(from_unixtime(0), 'EEE uu g F')": "Thu 70 40587 1",
+    "format_timestamp(from_unixtime(0), 'HH', '+130')": None,
+    "parse_date('Thu', 'EEE')": None,
+    "parse_date('2020-12-31', 'uuuu-MM-dd')": datetime.date(2020, 12, 31),
+    "unix_timestamp(parse_timestamp('1970-01-01 01:00 PST', 'yyyy-MM-dd HH:mm zzz', 'UTC'))": (
+        32_400_000
+    ),
+    "unix_timestamp(parse_timestamp('1970-01-01 Asia/Kolkata', 'yyyy-MM-dd VV'))": -19_800_000,
     "parse_date('12/31/2020', 'MM/dd/yyyy')": datetime.date(2020, 12, 31),
     "parse_date('x', 'yyyy-MM-dd')": None,
     "unix_timestamp(parse_timestamp('2021-06-30 12:18', 'yyyy-MM-dd HH:mm'))": 1625055480000,

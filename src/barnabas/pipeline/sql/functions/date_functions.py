@@ -1,11 +1,13 @@
 """Functions of dates, times and timestamps.
 
 Formats are Java's, which Spark reads too. One that Spark does not have (weeks, and letters that it
-does not know) gives NULL.
+does not know) gives NULL. Spark prints the zone of its session; the zone of a call, where it is a
+literal, is printed by way of JSON, whose writer takes a zone.
 """
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Final
 
 from barnabas.pipeline.sql.functions.function_values import (
@@ -16,24 +18,38 @@ from barnabas.pipeline.sql.functions.function_values import (
     row,
     spark,
     takes,
+    takes_literals,
 )
-from barnabas.pipeline.sql.functions.time_zones import zone_pattern
+from barnabas.pipeline.sql.functions.time_zones import is_zone, zone_pattern
 from barnabas.pipeline.sql.functions.units import unit_ms
 from barnabas.pipeline.sql.sql_types import BIGINT, DATE, INTEGER, STRING, TIME, TIMESTAMP
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from barnabas.pipeline.sql.functions.function_values import Column
+    from barnabas.pipeline.sql.functions.function_values import Column, Literals
 
 _DAY_MS: Final = 86_400_000
-_LETTERS: Final = (
-    r"G{1,5}|y{1,6}|u{1,6}|M{1,5}|L{1,5}|d{1,2}|D{1,3}|E{1,4}|a|h{1,2}|H{1,2}|k{1,2}|K{1,2}|m{1,2}"
-    r"|s{1,2}|S{1,9}|VV|z{1,4}|O|OOOO|X{1,5}|x{1,5}|Z{1,5}|Q{1,5}|q{1,5}"
+_READ: Final = (
+    r"G{1,4}|y{1,6}|u{1,6}|M{1,4}|L{1,4}|d{1,2}|D{1,3}|a|h{1,2}|H{1,2}|k{1,2}|K{1,2}|m{1,2}|s{1,2}"
+    r"|S{1,9}|VV|v|vvvv|z{1,4}|O|OOOO|X{1,5}|x{1,5}|Z{1,5}"
 )
-_FORMAT: Final = rf"^(?:'[^']*'|[^A-Za-z'#{{}}]|(?:{_LETTERS})(?![A-Za-z])|(?:{_LETTERS}))*$"
+"""The letters that Spark reads as Java does, each with its numbers."""
+_WRITTEN: Final = rf"{_READ}|E{{1,4}}|Q{{1,4}}|q{{1,4}}|F|g{{1,6}}"
+
+
+def _format(letters: str) -> str:
+    r"""Return the regular expression of formats; a run of a letter (`\1`) is whole."""
+    run = rf"(?=([A-Za-z]))(?:{letters})(?!\1)"
+    return rf"^(?:'[^']*'|[^A-Za-z'#{{}}]|{run})*$"
+
+
+READ_FORMAT: Final = _format(_READ)
+FORMAT: Final = _format(_WRITTEN)
 _QUOTED: Final = "'[^']*'"
-_ZONE: Final = "[VzOXxZ]"
+_ZONE: Final = "[VvzOXxZ]"
+_PROLEPTIC: Final = "u(?=(?:[^']*'[^']*')*[^']*$)"
+"""The letter u outside quotes, for which Spark takes y."""
 
 
 def _dates(name: str, since: str, description: str, *signatures: Signature) -> Function:
@@ -41,17 +57,35 @@ def _dates(name: str, since: str, description: str, *signatures: Signature) -> F
 
 
 def _text(at: Column, pattern: Column) -> Column:
-    return spark().when(pattern.rlike(_FORMAT), call("date_format", at, pattern))
+    known = spark().regexp_replace(pattern, _PROLEPTIC, "y")
+    return spark().when(pattern.rlike(FORMAT), call("date_format", at, known))
 
 
-def _text_in_zone(at: Column, pattern: Column, zone: Column) -> Column:
+def _text_in_zone(literals: Literals, at: Column, pattern: Column, zone: Column) -> Column:
+    _, form, name = literals
+    if isinstance(form, str) and isinstance(name, str) and is_zone(name) and _names_zone(form):
+        return _text_with_zone(at, form, name)
     return _text(_from_utc(at, zone), pattern)
+
+
+def _names_zone(form: str) -> bool:
+    """True for a format that has the zone in it."""
+    return re.search(_ZONE, re.sub(_QUOTED, "", form)) is not None
+
+
+def _text_with_zone(at: Column, form: str, zone: str) -> Column:
+    if not re.match(FORMAT, form):
+        return spark().lit(None).cast("string")
+    options = {"timestampFormat": re.sub(_PROLEPTIC, "y", form), "timeZone": zone}
+    text = spark().to_json(spark().struct(at.alias("at")), options)
+    return spark().get_json_object(text, "$.at")
 
 
 def _parsed(text: Column, pattern: Column) -> Column:
     """Return the TIMESTAMP of a text, NULL when it is not as the format; UTC without a zone."""
-    found = spark().try_to_timestamp(text, pattern)
-    return spark().when(pattern.rlike(_FORMAT), _to_millis(found))
+    known = spark().regexp_replace(pattern, _PROLEPTIC, "y")
+    found = spark().try_to_timestamp(text, known)
+    return spark().when(pattern.rlike(READ_FORMAT), _to_millis(found))
 
 
 def _to_millis(at: Column) -> Column:
@@ -193,7 +227,7 @@ ROWS: Final = (
         "0.17.0",
         "A timestamp as a text in a format, in UTC or a time zone.",
         takes(TIMESTAMP, STRING, to=STRING, by=_text),
-        takes(TIMESTAMP, STRING, STRING, to=STRING, by=_text_in_zone),
+        takes_literals(TIMESTAMP, STRING, STRING, to=STRING, by=_text_in_zone),
     ),
     _dates(
         "FROM_DAYS",
@@ -252,12 +286,12 @@ ROWS: Final = (
         "0.7.1",
         "Milliseconds since 1970 as a text in a format. Deprecated: use FORMAT_TIMESTAMP.",
         takes(BIGINT, STRING, to=STRING, by=lambda ms, form: _text(_of_millis(ms), form)),
-        takes(
+        takes_literals(
             BIGINT,
             STRING,
             STRING,
             to=STRING,
-            by=lambda ms, form, zone: _text_in_zone(_of_millis(ms), form, zone),
+            by=lambda literals, ms, form, zone: _text_in_zone(literals, _of_millis(ms), form, zone),
         ),
     ),
     _dates(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import Any, Final, Literal, Protocol, TypeAlias, cast
 
 from barnabas.pipeline.delivery.driver.spark_library import pyspark
@@ -39,6 +40,12 @@ ByTypes: TypeAlias = (
     | Callable[[Types, Column, Column, Column], Column]
     | Callable[[Types, Column, Column, Column, Column], Column]
 )
+
+
+Literals: TypeAlias = "tuple[str | int | float | bool | Decimal | None, ...]"
+"""The values of the arguments of a call that are literals, None for the others."""
+
+ByLiterals: TypeAlias = Callable[[Literals, Column, Column, Column], Column]
 
 
 class ByMany(Protocol):
@@ -126,7 +133,8 @@ class Signature:
     """One form of a function.
 
     With `variadic`, the last parameter may be there any number of times, also never. With
-    `by_types`, `build` has the types of the arguments as its first argument.
+    `by_types`, `build` has the types of the arguments as its first argument, with `by_literals` the
+    values of those that are literals.
     """
 
     parameters: tuple[Parameter, ...]
@@ -134,6 +142,7 @@ class Signature:
     build: Build = field(compare=False)
     variadic: bool = False
     by_types: bool = False
+    by_literals: bool = False
 
     def __str__(self) -> str:
         """Return the parameters and the type of the result."""
@@ -206,6 +215,11 @@ def takes(*parameters: Parameter, to: Returns, by: By) -> Signature:
 def takes_types(*parameters: Parameter, to: Returns, by: ByTypes) -> Signature:
     """Return a signature whose column is `by` of the types and the columns of the arguments."""
     return Signature(parameters, to, cast(Build, by), by_types=True)
+
+
+def takes_literals(*parameters: Parameter, to: Returns, by: ByLiterals) -> Signature:
+    """Return a signature whose column is `by` of the literals and the columns of the arguments."""
+    return Signature(parameters, to, cast(Build, by), by_literals=True)
 
 
 def takes_many(*parameters: Parameter, to: Returns, by: ByMany) -> Signature:

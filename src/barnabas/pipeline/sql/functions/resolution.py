@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         Column,
         Function,
         Kind,
+        Literals,
     )
     from barnabas.pipeline.sql.functions.matching import Match
 
@@ -72,9 +73,14 @@ def takes_unit(name: str) -> bool:
     return found is not None and any(each.parameters[:1] == (UNIT,) for each in found.signatures)
 
 
-def scalar(name: str, arguments: Sequence[Argument]) -> ResolvedFunction:
-    """Return a scalar function for arguments of these types. Raises UnresolvedError."""
-    return _resolved(name, "SCALAR", arguments)
+def scalar(
+    name: str, arguments: Sequence[Argument], literals: Literals | None = None
+) -> ResolvedFunction:
+    """Return a scalar function for arguments of these types, and the values of literals.
+
+    Raises UnresolvedError.
+    """
+    return _resolved(name, "SCALAR", arguments, literals)
 
 
 def table_function(name: str, arguments: Sequence[Argument]) -> ResolvedFunction:
@@ -98,18 +104,21 @@ BY_POSITION = frozenset({"COLLECT_LIST", "EARLIEST_BY_OFFSET", "LATEST_BY_OFFSET
 """The aggregates that read the columns of `POSITION`."""
 
 
-def _resolved(name: str, kind: Kind, arguments: Sequence[Argument]) -> ResolvedFunction:
+def _resolved(
+    name: str, kind: Kind, arguments: Sequence[Argument], literals: Literals | None = None
+) -> ResolvedFunction:
     row = function(name)
     if row.kind != kind:
         raise UnresolvedError(f"{name} is {_KINDS[row.kind]}, and not {_KINDS[kind]}")
     match = matched(name, row.signatures, arguments)
+    known = literals or (None,) * len(arguments)
 
     def column(*columns: Column) -> Column:
         values = [
             _argument(value, given, to, match)
             for value, given, to in zip(columns, arguments, match.types, strict=True)
         ]
-        return _built(match, values)
+        return _built(match, known, values)
 
     return ResolvedFunction(name, match.returns, column)
 
@@ -140,7 +149,9 @@ def _converted(value: Column, given: SqlType, to: SqlType) -> Column:
     return value if NULL in (given, to) else cast(value, given, to)
 
 
-def _built(match: Match, values: list[Column]) -> Column:
+def _built(match: Match, literals: Literals, values: list[Column]) -> Column:
+    if match.signature.by_literals:
+        return match.signature.build(literals, *values)
     if match.signature.by_types:
         return match.signature.build(match.types, *values)
     return match.signature.build(*values)

@@ -49,7 +49,12 @@ from barnabas.pipeline.sql.sql_types import (
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from barnabas.pipeline.sql.functions.function_values import Argument, Column, ResolvedFunction
+    from barnabas.pipeline.sql.functions.function_values import (
+        Argument,
+        Column,
+        Literals,
+        ResolvedFunction,
+    )
 
 
 class Scope(Protocol):
@@ -407,13 +412,17 @@ def _fitted_call(
 ) -> tuple[ResolvedFunction, Sequence[_Value]]:
     """Return the function and its arguments: literals follow the others if nothing else fits."""
     try:
-        return scalar(name, types), values
+        return scalar(name, types, _literals(values)), values
     except UnresolvedError:
         plain = [each for each in values if isinstance(each, TypedExpression)]
         if len(plain) < len(values) or all(each.literal is None for each in plain):
             raise
     _, fitted = common_list(plain)
-    return scalar(name, [each.type for each in fitted]), fitted
+    return scalar(name, [each.type for each in fitted], _literals(fitted)), fitted
+
+
+def _literals(values: Sequence[_Value]) -> Literals:
+    return tuple(each.literal if isinstance(each, TypedExpression) else None for each in values)
 
 
 _Reader: TypeAlias = Callable[[exp.Expr, Scope], TypedExpression]
