@@ -226,7 +226,7 @@ def spark_properties(
         "spark.redaction.regex": _REDACTED,
         "spark.python.daemon.module": "barnabas.pipeline.spark.python_daemon",
         "spark.sql.adaptive.enabled": "false",
-        # Each micro-batch is planned anew, and constraints took half of that; they only add filters.
+        # Each micro-batch is planned again. Constraints took half of that, and only add filters.
         "spark.sql.constraintPropagation.enabled": "false",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": str(2 * (os.cpu_count() or 1)),
