@@ -211,20 +211,21 @@ def test_windows_are_in_the_keys(engine) -> None:
 
 def test_sessions_are_windows_of_activity(engine) -> None:
     query = """
-    CREATE TABLE out AS SELECT item, COUNT(*) AS n, SUM(id) AS total FROM orders
+    CREATE TABLE out AS SELECT item, COUNT(*) AS n, SUM(id) AS total,
+        COLLECT_SET(MAP(item := tags)) AS maps FROM orders
         WINDOW SESSION (10 MILLISECONDS) GROUP BY item;
     """
     with driver_of(engine, query) as driver:
         driver.pipe(
             "orders",
-            order(1, item="pen", ms=3),
-            order(2, item="pen", ms=12),
+            order(1, item="pen", ms=3, tags=["b"]),
+            order(2, item="pen", ms=12, tags=["a"]),
             order(3, item="pen", ms=40),
         )
         found = driver.table("OUT", key=ks.String(), windows=ks.session("10 milliseconds"))
         assert {key: json.loads(value) for key, value in found.items()} == {
-            ("pen", 3, 12): {"N": 2, "TOTAL": 3},
-            ("pen", 40, 40): {"N": 1, "TOTAL": 3},
+            ("pen", 3, 12): {"N": 2, "TOTAL": 3, "MAPS": [{"pen": ["b"]}, {"pen": ["a"]}]},
+            ("pen", 40, 40): {"N": 1, "TOTAL": 3, "MAPS": [{"pen": None}]},
         }
 
 

@@ -6,8 +6,9 @@ from sqlglot import expressions as exp
 from barnabas.pipeline.sql.analysis.plan_values import PlannedRelation, QueryPlan
 from barnabas.pipeline.sql.analysis.query_analysis import plan_of
 from barnabas.pipeline.sql.analysis.relations import Relations
+from barnabas.pipeline.sql.planning.fold_planning import check_sets, is_folded
 from barnabas.pipeline.sql.scripts import parse_script
-from barnabas.pipeline.sql.sql_failures import SqlError
+from barnabas.pipeline.sql.sql_failures import SqlError, UnresolvedError
 from barnabas.pipeline.sql.statement_values import Select
 from tests.pipeline.sql.test_catalog import catalog_of
 
@@ -216,3 +217,37 @@ def test_condition_of_having_that_groups_never_cease_to_meet(having: str, is_las
     found = plan(f"SELECT name, COUNT(*) AS n FROM s GROUP BY name HAVING {having}").having
     assert found is not None
     assert found.is_lasting is is_lasting
+
+
+FOLDED = [
+    ("COUNT(*)", True, False),
+    ("COUNT(*)", False, True),
+    ("COUNT(*), COLLECT_SET(name)", True, True),
+    ("COLLECT_SET(addr), COLLECT_LIST(MAP(name := tags))", True, True),
+    ("COLLECT_SET(name), SUM(CAST(id AS DECIMAL(4, 1)))", True, False),
+    ("COLLECT_SET(MAP(id := name))", True, False),
+    ("COLLECT_LIST(tags)", True, False),
+    ("MAX(addr->zip), COLLECT_LIST(tags)", False, True),
+]
+
+
+@pytest.mark.parametrize(("aggregates", "is_lasting", "expected"), FOLDED)
+def test_sets_and_conditions_that_may_end_are_folds(
+    aggregates: str, *, is_lasting: bool, expected: bool
+) -> None:
+    found = plan(f"SELECT id, {aggregates} FROM s GROUP BY id").aggregation
+    assert found is not None
+    assert is_folded(found, is_lasting=is_lasting) == expected
+
+
+def test_set_of_maps_without_a_fold_is_refused() -> None:
+    text = "SELECT id, COLLECT_SET(MAP(id := name)), COUNT_DISTINCT(name) FROM s GROUP BY id"
+    found = plan(text).aggregation
+    assert found is not None
+    with pytest.raises(
+        UnresolvedError, match=r"COLLECT_SET of MAP<INTEGER, STRING> beside COUNT_D"
+    ):
+        check_sets(found)
+    plain = plan("SELECT id, COLLECT_SET(tags) FROM s GROUP BY id").aggregation
+    assert plain is not None
+    check_sets(plain)

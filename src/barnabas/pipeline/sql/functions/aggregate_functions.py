@@ -146,7 +146,7 @@ def _list(value: Column) -> Column:
 
 
 def _set(value: Column) -> Column:
-    """Return the different values in ascending order, a NULL last."""
+    """Return the different values in ascending order, a NULL last; folds have their order."""
     found = spark().collect_set(spark().struct(value.alias("v")))
     return spark().array_sort(_values(found))
 
@@ -284,7 +284,7 @@ ROWS: Final = (
     _aggregate(
         "COLLECT_SET",
         "0.1.0",
-        "An array of the different values, in ascending order.",
+        "An array of the different values, in the order of the records.",
         takes(A, to=array(A), by=_set),
     ),
     _aggregate(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from barnabas.pipeline.sql.functions.aggregate_folds import FoldForm, fold_form
 from barnabas.pipeline.sql.sql_failures import UnresolvedError
-from barnabas.pipeline.sql.sql_types import struct, to_spark
+from barnabas.pipeline.sql.sql_types import STRING, SqlType, struct, to_spark
 
 if TYPE_CHECKING:
     from barnabas.pipeline.sql.analysis.plan_values import Aggregation
@@ -16,6 +16,10 @@ if TYPE_CHECKING:
 
 State = dict[str, Any]
 
+_EXACT: Final = ("BOOLEAN", "INTEGER", "BIGINT", "DOUBLE", "STRING", "DATE", "TIME", "TIMESTAMP")
+"""The types of arguments that folds combine as Spark's aggregation does."""
+_COLLECTED: Final = ("COLLECT_LIST", "COLLECT_SET")
+"""The aggregates that keep values as they are."""
 _MISSING: Final = "cannot take a row out of its group, as tables need"
 
 
@@ -36,6 +40,42 @@ class Folds:
 def argument_name(aggregate: str, index: int) -> str:
     """Return the field of an argument in the values of a group."""
     return f"a{aggregate}_{index}"
+
+
+def is_folded(aggregation: Aggregation, *, is_lasting: bool) -> bool:
+    """True when folds make the groups of a stream better than Spark's aggregation.
+
+    COLLECT_SET needs the order of the records. A condition that may cease to be true must know the
+    results that change. Spark's aggregation gives neither. Folds of some types are not exact.
+    """
+    names = [each.function.name for each in aggregation.aggregates]
+    if is_lasting and "COLLECT_SET" not in names:
+        return False
+    return all(
+        _is_collected(one.type) if each.function.name in _COLLECTED else one.type.name in _EXACT
+        for each in aggregation.aggregates
+        for one in each.arguments
+    )
+
+
+def _is_collected(kind: SqlType) -> bool:
+    """True for a type that JSON, in which folds have their values, gives back as it was."""
+    if kind.name == "MAP" and kind.elements[0] != STRING:
+        return False
+    return all(map(_is_collected, (*kind.elements, *(each for _, each in kind.fields))))
+
+
+def check_sets(aggregation: Aggregation) -> None:
+    """Raise UnresolvedError for a set of maps, which Spark's aggregation does not have."""
+    for each in aggregation.aggregates:
+        types = [one.type for one in each.arguments]
+        if each.function.name == "COLLECT_SET" and "MAP<" in str(types[0]):
+            others = [one.function.name for one in aggregation.aggregates if one is not each]
+            beside = f" beside {', '.join(others)}" if others else ""
+            raise UnresolvedError(
+                f"COLLECT_SET of {types[0]}{beside} is not supported: use COLLECT_SET alone, of "
+                "maps with keys of STRING, or COLLECT_LIST"
+            )
 
 
 def folds_of(aggregation: Aggregation, *, of_table: bool) -> Folds:

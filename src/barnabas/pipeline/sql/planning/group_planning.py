@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING, Final
 
 from barnabas.pipeline.sql.analysis.plan_values import (
@@ -13,7 +14,13 @@ from barnabas.pipeline.sql.analysis.plan_values import (
 )
 from barnabas.pipeline.sql.planning.column_structs import struct_of
 from barnabas.pipeline.sql.planning.expression_columns import column_of, structure
-from barnabas.pipeline.sql.planning.fold_planning import Folds, argument_name, folds_of
+from barnabas.pipeline.sql.planning.fold_planning import (
+    Folds,
+    argument_name,
+    check_sets,
+    folds_of,
+    is_folded,
+)
 from barnabas.pipeline.sql.planning.source_reading import Layout
 from barnabas.pipeline.sql.sql_failures import UnresolvedError
 from barnabas.pipeline.streams.serdes import functions
@@ -27,8 +34,6 @@ if TYPE_CHECKING:
     from barnabas.pipeline.streams.record_table import Table
     from barnabas.pipeline.streams.serdes import Column
 
-_EXACT: Final = ("BOOLEAN", "INTEGER", "BIGINT", "DOUBLE", "STRING", "DATE", "TIME", "TIMESTAMP")
-"""The types of arguments that folds combine as Spark's aggregation does."""
 DEFAULT_GRACE_MS: Final = 86_400_000
 """The time that late records have where GRACE PERIOD does not say it: a day, as in ksqlDB."""
 
@@ -89,19 +94,16 @@ def grouped_table(table: Table, plan: QueryPlan, aggregation: Aggregation, layou
 def _folds(aggregation: Aggregation, *, is_lasting: bool) -> Folds | None:
     """Return the folds of a stream's groups; None where Spark's aggregation makes them.
 
-    Sessions are folds. So is what a condition follows that may cease to be true: it must know the
-    results that change, which Spark's aggregation does not give. It does without them where an
-    aggregate has no fold, or one that is not exact. Raises UnresolvedError for sessions.
+    It makes them where an aggregate has no fold. Raises UnresolvedError for sessions, and for sets
+    of maps, which Spark does not have.
     """
     if aggregation.window is not None and aggregation.window.kind == "SESSION":
         return folds_of(aggregation, of_table=False)
-    types = [one.type for each in aggregation.aggregates for one in each.arguments]
-    if is_lasting or any(each.name not in _EXACT for each in types):
-        return None
-    try:
-        return folds_of(aggregation, of_table=False)
-    except UnresolvedError:
-        return None
+    if is_folded(aggregation, is_lasting=is_lasting):
+        with contextlib.suppress(UnresolvedError):
+            return folds_of(aggregation, of_table=False)
+    check_sets(aggregation)
+    return None
 
 
 def _names(aggregation: Aggregation) -> list[str]:
