@@ -220,6 +220,10 @@ JSON_AND_KAFKA = "has the formats JSON and KAFKA of value and key, and not"
         (f"{DECLARED} value_format='DELIMITED');", f"S {JSON_AND_KAFKA} DELIMITED and KAFKA"),
         (f"{DECLARED} format='JSON');", f"S {JSON_AND_KAFKA} JSON and JSON"),
         (
+            f"{DECLARED} value_format='JSON', wrap_single_value=false);",
+            f"S {JSON_AND_KAFKA} JSON without wrapping and KAFKA",
+        ),
+        (
             f"{DECLARED} value_format='DELIMITED', value_delimiter='|');",
             f"S {JSON_AND_KAFKA} DELIMITED with '|' and KAFKA",
         ),

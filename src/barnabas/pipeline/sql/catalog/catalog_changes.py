@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
+from barnabas.pipeline.sql.catalog.format_rules import WRAPPING_FORMATS
 from barnabas.pipeline.sql.catalog.source_values import (
     RESERVED_COLUMNS,
     Format,
@@ -252,7 +253,10 @@ def _check_records(known: Source, source: Source) -> None:
 
 
 def _formats(source: Source) -> str:
-    return f"{_format(source.value_format)} and {_format(source.key_format)}"
+    value = source.value_format
+    is_bare = value.name in WRAPPING_FORMATS and not value.is_wrapped
+    form = f"{_format(value)} without wrapping" if is_bare else _format(value)
+    return f"{form} and {_format(source.key_format)}"
 
 
 def _format(format_: Format) -> str:
