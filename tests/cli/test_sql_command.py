@@ -1,8 +1,10 @@
 """`barnabas sql`: errors of rows that come after their statement has run."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Generator, Iterable, Sequence
+from contextlib import contextmanager
 from typing import Any
 
+import httpx
 import pytest
 
 pytest.importorskip("sqlglot")
@@ -10,6 +12,7 @@ pytest.importorskip("sqlglot")
 from barnabas.cli.command_errors import CliError
 from barnabas.cli.sql_command import run_scripts
 from barnabas.cli.sql_output import Shown, Stream
+from barnabas.cli.sql_server import RemoteExecutor, SqlClient
 from barnabas.pipeline.sql.scripts import StatementText
 from barnabas.pipeline.sql.sql_failures import UnresolvedError
 from barnabas.pipeline.sql.statement_values import Statement
@@ -45,3 +48,53 @@ def test_print_that_fails_is_an_error_of_the_command() -> None:
     with pytest.raises(CliError, match="The topic cannot be read: gone"):
         run_scripts(executor, ["PRINT t;"], as_json=False)
     assert executor.rows.is_closed
+
+
+class Answering(SqlClient):
+    """A client of a server that gives one answer."""
+
+    def __init__(self, *lines: str, kind: str = "application/vnd.ksqlapi.delimited.v1") -> None:
+        super().__init__("http://127.0.0.1:9", None, None, 60.0)
+        content = "".join(f"{line}\n" for line in lines)
+        self._answer = httpx.Response(200, text=content, headers={"content-type": kind})
+
+    @contextmanager
+    def streamed(self, method: str, path: str, body: Any, accept: str) -> Generator[httpx.Response]:
+        yield self._answer
+
+
+ERROR = '{"@type":"generic_error","error_code":50000,"message":"the query failed"}'
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        ("PRINT t;", ['["first"]', ERROR]),
+        ("SELECT * FROM t EMIT CHANGES;", ['{"columnNames":["A"]}', '["first"]', ERROR]),
+    ],
+)
+def test_error_behind_the_rows_of_a_server_is_one_of_the_command(
+    text: str, lines: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(CliError, match=r"^the query failed$"):
+        run_scripts(RemoteExecutor(Answering(*lines)), [text], as_json=False)
+    assert capsys.readouterr().out.splitlines()[-1] == "first"
+
+
+def test_text_of_print_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    answering = Answering("Key format: STRING", '{"a": 1}', kind="text/plain")
+    run_scripts(RemoteExecutor(answering), ["PRINT t;"], as_json=False)
+    assert capsys.readouterr().out == 'Key format: STRING\n{"a": 1}\n'
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        ([], "the columns of the query were expected"),
+        (["[]"], "the columns of the query were expected"),
+        ([ERROR], r"^the query failed$"),
+    ],
+)
+def test_answer_without_columns_is_an_error(lines: list[str], message: str) -> None:
+    with pytest.raises(CliError, match=message):
+        run_scripts(RemoteExecutor(Answering(*lines)), ["SELECT * FROM t;"], as_json=False)

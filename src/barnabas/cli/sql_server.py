@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from barnabas.pipeline.sql.statement_values import Statement
 
 _LINES = "application/vnd.ksqlapi.delimited.v1"
-_ANY = "*/*"
+_PRINTED = f"{_LINES}, */*;q=0.5"
+"""Lines in which an error differs from a record; a server without them sends text."""
 _ROWS_MAX = 500
 _PUT_S = 0.2
 _TIMEOUT_S = 90.0
@@ -88,6 +89,8 @@ class RemoteRows:
         self._ending = ending
         self._row_of = row_of
         self._found: queue.Queue[Sequence[Any] | Exception] = queue.Queue(maxsize=_ROWS_MAX)
+        self._error: CliError | None = None
+        """The error behind the rows that were taken last."""
         self._has_ended = threading.Event()
         self._is_closed = threading.Event()
         self._thread = threading.Thread(target=self._read, daemon=True)
@@ -98,6 +101,8 @@ class RemoteRows:
 
         Raises CliError for the error of a query, and when the connection ends too early.
         """
+        if self._error is not None:
+            raise self._error
         rows: list[Sequence[Any]] = []
         is_last = self._has_ended.is_set()
         while len(rows) < _ROWS_MAX:
@@ -105,10 +110,11 @@ class RemoteRows:
                 found = self._found.get(timeout=0 if rows or is_last else timeout_s)
             except queue.Empty:
                 break
-            if isinstance(found, CliError):
-                raise found
             if isinstance(found, Exception):
-                raise CliError(f"the connection to the server ended: {found}")
+                self._error = _failure(found)
+                if not rows:
+                    raise self._error
+                break
             rows.append(found)
         return None if is_last and not rows else rows
 
@@ -164,8 +170,10 @@ class RemoteExecutor:
         if isinstance(statement, st.Select):
             return [self._select(text)]
         if isinstance(statement, st.PrintTopic):
-            answer, ending = self._open("/query", {"ksql": text, **self._given()}, _ANY)
-            return [Stream(None, RemoteRows(answer, answer.iter_lines(), ending, _text_row))]
+            answer, ending = self._open("/query", {"ksql": text, **self._given()}, _PRINTED)
+            is_text = not answer.headers.get("content-type", "").startswith(_LINES)
+            row_of = _text_row if is_text else _json_row
+            return [Stream(None, RemoteRows(answer, answer.iter_lines(), ending, row_of))]
         shown = [each for answer in self._ask(text) for each in shown_entity(answer)]
         return shown or [Line("done")]
 
@@ -192,7 +200,7 @@ class RemoteExecutor:
         answer, ending = self._open("/query-stream", body, _LINES)
         try:
             lines = answer.iter_lines()
-            columns = json.loads(next(lines))["columnNames"]
+            columns = _columns(next(lines, ""))
         except BaseException:
             ending.close()
             raise
@@ -207,12 +215,32 @@ class RemoteExecutor:
             return answer, stack.pop_all()
 
 
+def _failure(error: Exception) -> CliError:
+    if isinstance(error, CliError):
+        return error
+    return CliError(f"the connection to the server ended: {error}")
+
+
 def _set(values: dict[str, str], kind: str, name: str, value: str | None) -> Line:
     if value is None:
         values.pop(name, None)
         return Line(f"removed the {kind} {name}")
     values[name] = value
     return Line(f"set the {kind} {name}")
+
+
+def _columns(line: str) -> Sequence[str]:
+    """Return the names of the columns in the first line. Raises CliError."""
+    try:
+        found = json.loads(line)
+        if "message" in found:
+            raise CliError(str(found["message"]))
+        return found["columnNames"]
+    except (ValueError, KeyError, TypeError):
+        raise CliError(
+            f"the server answered {line[:200]!r} where the columns of the query were expected: "
+            "see the log of the server"
+        ) from None
 
 
 def _text_row(line: str) -> Sequence[Any]:

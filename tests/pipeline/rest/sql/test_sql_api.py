@@ -8,6 +8,9 @@ import httpx
 import pytest
 from confluent_kafka import Producer
 
+from barnabas.cli.command_errors import CliError
+from barnabas.cli.sql_command import run_scripts
+from barnabas.cli.sql_server import RemoteExecutor, SqlClient
 from barnabas.http import HttpOptions, HttpStartError, ListenAddress
 from barnabas.pipeline.rest.sql.row_formats import JSON, V1_JSON
 from barnabas.pipeline.rest.sql.sql_context import PUSH_QUERIES_MAX
@@ -235,6 +238,9 @@ def test_print_that_fails_ends_with_its_error(
     monkeypatch.setattr(TopicLines, "take", fail)
     answer = api.post("/query", json={"ksql": "PRINT p2 FROM BEGINNING;"})
     assert (answer.status_code, answer.text) == (200, "The topic cannot be read: gone\n")
+    executor = RemoteExecutor(SqlClient(str(api.base_url), None, None, 60.0))
+    with pytest.raises(CliError, match=r"^The topic cannot be read: gone$"):
+        run_scripts(executor, ["PRINT p2 FROM BEGINNING;"], as_json=False)
 
 
 def test_statements_that_had_nothing_to_do_are_answered_as_ksqldb_does(

@@ -7,7 +7,7 @@ A query ends with its response: when its client closes the connection, behind it
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import trio
 
@@ -19,39 +19,46 @@ from barnabas.pipeline.rest.sql.request_bodies import (
     read_body,
     statement_request,
 )
-from barnabas.pipeline.rest.sql.row_formats import FORMATS, JSON, V1_JSON, dumps
+from barnabas.pipeline.rest.sql.row_formats import (
+    FORMATS,
+    JSON,
+    PRINTED,
+    V1_JSON,
+    PrintedText,
+    dumps,
+)
 from barnabas.pipeline.rest.sql.sql_errors import BAD_REQUEST, SqlRestError
 from barnabas.pipeline.sql.shell.answer_values import PrintedRecords, Rows
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from barnabas.pipeline.rest.sql.row_formats import RowFormat
     from barnabas.pipeline.rest.sql.sql_api import SqlCall
-
-_TEXT: Final = "text/plain; charset=utf-8"
 
 
 async def query(call: SqlCall) -> None:
     """Send the rows of a SELECT, or the records of PRINT."""
     request = statement_request(await read_body(call.receive), "ksql", "streamsProperties")
     kind = V1_JSON if call.accepted == JSON else call.accepted
-    await _query(call, request, kind)
+    await _query(call, request, kind, PRINTED.get(kind, PrintedText))
 
 
 async def query_stream(call: SqlCall) -> None:
     """Send the rows of a SELECT."""
     request = statement_request(await read_body(call.receive), "sql", "properties")
-    await _query(call, request, call.accepted)
+    await _query(call, request, call.accepted, PrintedText)
 
 
-async def _query(call: SqlCall, request: SqlRequest, kind: str) -> None:
+async def _query(
+    call: SqlCall, request: SqlRequest, kind: str, printed: Callable[[], RowFormat]
+) -> None:
     async with running_query(call, request) as answer:
-        if isinstance(answer, PrintedRecords):
-            await until_gone(call.receive, partial(_print, call, answer))
-        else:
-            await until_gone(call.receive, partial(_send, call, answer, FORMATS[kind](answer)))
+        form = printed() if isinstance(answer, PrintedRecords) else FORMATS[kind](answer)
+        await until_gone(call.receive, partial(_send, call, answer, form))
 
 
-async def _send(call: SqlCall, rows: Rows, form: RowFormat) -> None:
+async def _send(call: SqlCall, rows: Rows | PrintedRecords, form: RowFormat) -> None:
     """Send rows up to the last one."""
     await _start(call, form.content_type)
     await _part(call, form.head())
@@ -63,18 +70,6 @@ async def _send(call: SqlCall, rows: Rows, form: RowFormat) -> None:
         await _part(call, form.failed(error), more=False)
     else:
         await _part(call, form.end(), more=False)
-
-
-async def _print(call: SqlCall, records: PrintedRecords) -> None:
-    """Send the lines of records up to the last one, or up to an error, which is the last line."""
-    await _start(call, _TEXT)
-    try:
-        while (found := await rows_taken(call, records)) is not None:
-            await _part(call, "".join(f"{row[0]}\n" for row in found).encode())
-    except SqlRestError as error:
-        await _part(call, f"{error.message}\n".encode(), more=False)
-    else:
-        await _part(call, b"", more=False)
 
 
 async def _start(call: SqlCall, kind: str) -> None:

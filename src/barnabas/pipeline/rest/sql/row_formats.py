@@ -84,6 +84,42 @@ class DelimitedRows:
         return b""
 
 
+class PrintedText:
+    """Lines of PRINT; an error is the last line."""
+
+    content_type = "text/plain; charset=utf-8"
+
+    def head(self) -> bytes:
+        """Return nothing."""
+        return b""
+
+    def rows(self, rows: Sequence[Sequence[Any]]) -> bytes:
+        """Return the lines of records."""
+        return "".join(f"{row[0]}\n" for row in rows).encode()
+
+    def failed(self, error: SqlRestError) -> bytes:
+        """Return the line of an error."""
+        return f"{error.message}\n".encode()
+
+    def end(self) -> bytes:
+        """Return nothing."""
+        return b""
+
+
+class PrintedArrays(PrintedText):
+    """Lines of PRINT as arrays of one text, from which an object with an error differs."""
+
+    content_type = DELIMITED
+
+    def rows(self, rows: Sequence[Sequence[Any]]) -> bytes:
+        """Return the lines of records."""
+        return b"".join(dumps([row[0]]) + b"\n" for row in rows)
+
+    def failed(self, error: SqlRestError) -> bytes:
+        """Return the line of an error."""
+        return dumps(error.body()) + b"\n"
+
+
 class _Array:
     """An array of JSON whose elements come one by one."""
 
@@ -174,3 +210,5 @@ class ArrayRows:
 
 FORMATS: Final = {V1_JSON: StreamedRows, JSON: ArrayRows, DELIMITED: DelimitedRows}
 """By their content types."""
+PRINTED: Final = {DELIMITED: PrintedArrays}
+"""Those of PRINT beside its text."""
