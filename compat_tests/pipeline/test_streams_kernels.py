@@ -428,9 +428,12 @@ def reader(bootstrap: str, topic: str) -> Consumer:
 
 def counted(kernel: SessionWindowAggregate) -> Kernel:
     """Return the kernel with its counts as text."""
-    from barnabas.pipeline.streams.kernels.table_kernels import TableMapValues
 
-    return Chain([kernel, TableMapValues(lambda key, count: b"%d" % count)])
+    class Texts:
+        def process(self, row: Row, context: Any) -> list[Row]:
+            return [row._replace(value=None if row.value is None else b"%d" % row.value)]
+
+    return Chain([kernel, Process(Texts(), "texts")])
 
 
 @pytest.fixture

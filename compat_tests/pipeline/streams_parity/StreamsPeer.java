@@ -434,8 +434,6 @@ public class StreamsPeer {
     static void chains() {
         TOPOLOGIES.put("join-then-count", (b, out) -> out.add(stream(b, "left")
             .join(table(b, "right"), (v, t) -> head(t)).groupBy((k, v) -> v, Grouped.with(TEXT, TEXT)).count(longs())));
-        TOPOLOGIES.put("count-then-filter", (b, out) ->
-            out.add(grouped(b, "left").count(longs()).filter((k, v) -> v % 2 == 0)));
         TOPOLOGIES.put("tables-then-count", (b, out) -> out.add(table(b, "left").join(table(b, "right"), StreamsPeer::pair)
             .groupBy((k, v) -> new KeyValue<>(reference(v), v), Grouped.with(TEXT, TEXT)).count(longs())));
     }

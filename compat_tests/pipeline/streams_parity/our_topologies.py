@@ -43,8 +43,6 @@ from barnabas.pipeline.streams.kernels.suppression import until_time_limit, unti
 from barnabas.pipeline.streams.kernels.table_aggregates import TableAggregate
 from barnabas.pipeline.streams.kernels.table_joins import JoinKind, TableJoin
 from barnabas.pipeline.streams.kernels.table_kernels import (
-    TableFilter,
-    TableMapValues,
     TableRegroup,
     TableSource,
 )
@@ -429,8 +427,6 @@ def stream_join(windows: JoinWindows, *outer: Side) -> Topology:
 
 
 TOPOLOGIES: dict[str, Topology] = {
-    "table-filter": table(TableSource(), TableFilter(lambda _, value: not value.startswith("a"))),
-    "table-map-values": table(TableSource(), TableMapValues(lambda _, value: value.upper())),
     "to-table": table(TableSource()),
     "stream-table-inner": single(StreamTableJoin(pair), sides=2),
     "stream-table-left": single(StreamTableJoin(pair, is_left=True), sides=2),
@@ -499,9 +495,6 @@ TOPOLOGIES: dict[str, Topology] = {
     "wall-clock": attrs.evolve(windowed(Process(Silence(), "silence")), has_clock=True),
     "join-then-count": Topology(
         joined_count, sides=2, partitions=1, first=Side.RIGHT, has_times=False
-    ),
-    "count-then-filter": table(
-        StreamAggregate(counting()), TableFilter(lambda _, count: count % 2 == 0)
     ),
     "tables-then-count": Topology(joined_table_count, sides=2, partitions=1, is_table=True),
 }

@@ -1,4 +1,4 @@
-"""Tables filtered, mapped, regrouped and aggregated, against dicts."""
+"""Tables read, regrouped and aggregated, against dicts."""
 
 from collections import defaultdict
 
@@ -11,8 +11,6 @@ from barnabas.pipeline.streams.kernels.kernel_rows import Row
 from barnabas.pipeline.streams.kernels.stream_aggregates import Aggregation
 from barnabas.pipeline.streams.kernels.table_aggregates import TableAggregate
 from barnabas.pipeline.streams.kernels.table_kernels import (
-    TableFilter,
-    TableMapValues,
     TableRegroup,
     TableSource,
 )
@@ -41,27 +39,6 @@ def test_table_source_sends_old_values(taken: list[Row]) -> None:
     found = run(TableSource(), taken)
     assert replayed(found) == table_of(taken)
     assert len(found) == sum(row.key is not None for row in taken)
-
-
-@settings(deadline=None)
-@given(tables)
-def test_table_filter_keeps_passing_keys_and_sends_needed_tombstones_only(taken) -> None:
-    found = run(Chain([TableSource(), TableFilter(lambda key, value: value > 4)]), taken)
-    assert replayed(found) == {key: value for key, value in table_of(taken).items() if value > 4}
-    assert all(row.value is not None or row.old is not None for row in found)
-
-
-def test_table_filter_without_old_values_sends_each_tombstone() -> None:
-    kernel = TableFilter(lambda key, value: value > 4, has_old=False)
-    found = run(kernel, [record(b"a", 1, 0), record(b"a", 7, 1), record(b"a", None, 2)])
-    assert [row.value for row in found] == [None, 7, None]
-
-
-@settings(deadline=None)
-@given(tables)
-def test_table_map_values_keeps_tombstones(taken: list[Row]) -> None:
-    found = run(Chain([TableSource(), TableMapValues(lambda key, value: [value])]), taken)
-    assert replayed(found) == {key: [value] for key, value in table_of(taken).items()}
 
 
 summing = TableAggregate(

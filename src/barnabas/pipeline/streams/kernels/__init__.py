@@ -21,7 +21,7 @@ in pages, of which a step decodes those that it looks into.
     stream_table_joins  a stream with a table, or with a global table
     stream_joins        two streams within a time
     table_joins         two tables by key; foreign_key_joins by a part of the value
-    table_kernels       filter, map and regroup a table; table_aggregates with undo
+    table_kernels       read and regroup a table; table_aggregates with undo
     old_values          changes of aggregates with the values that they replace
     user_kernels        a user's processor with its stores and punctuation
     kernel_chain        several kernels as one, where the key stays

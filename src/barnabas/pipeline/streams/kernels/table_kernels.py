@@ -1,4 +1,4 @@
-"""Tables from topics, filtered, mapped and regrouped: changes with their old values."""
+"""Tables from topics, and regrouped: changes with their old values."""
 
 from collections.abc import Callable
 from typing import ClassVar, TypeAlias
@@ -9,9 +9,6 @@ from barnabas.pipeline.streams.kernels.bucket_state import TaskState
 from barnabas.pipeline.streams.kernels.kernel_protocol import RowKernel, RowSteps
 from barnabas.pipeline.streams.kernels.kernel_rows import Row, Timed, Value, identity
 from barnabas.pipeline.streams.kernels.stream_aggregates import NO_KEY
-
-ValueMapper: TypeAlias = Callable[[bytes | None, Value], Value]
-"""(key, value) -> value."""
 
 Grouper: TypeAlias = Callable[[bytes | None, Value], tuple[bytes | None, Value]]
 """(key, value) -> (key of the group, value)."""
@@ -39,49 +36,6 @@ class TableSource(RowKernel):
             table[name] = row.value
         yield row._replace(old=old)
         return None
-
-
-@attrs.frozen
-class TableFilter(RowKernel):
-    """The keys of a table whose value passes; a key that ceases to pass yields a tombstone.
-
-    With `has_old`, the rows have old values, and a change between two values that do not pass
-    yields nothing. Without, each value that does not pass yields a tombstone.
-    """
-
-    name: ClassVar[str] = "table-filter"
-    has_one_task: ClassVar[bool] = True
-    passes: Callable[[bytes | None, Value], bool]
-    has_old: bool = True
-
-    def on_row(self, row: Row, task: TaskState) -> RowSteps:
-        """Yield the change of the filtered table."""
-        value, old = self._passed(row.key, row.value), self._passed(row.key, row.old)
-        if value is not None or old is not None or not self.has_old:
-            yield row._replace(value=value, old=old)
-        return None
-
-    def _passed(self, key: bytes | None, value: Value) -> Value:
-        return value if value is not None and self.passes(key, value) else None
-
-
-@attrs.frozen
-class TableMapValues(RowKernel):
-    """A table with mapped values. A tombstone remains a tombstone."""
-
-    name: ClassVar[str] = "table-map-values"
-    has_one_task: ClassVar[bool] = True
-    mapper: ValueMapper
-
-    def on_row(self, row: Row, task: TaskState) -> RowSteps:
-        """Yield the change of the mapped table."""
-        yield row._replace(
-            value=self._mapped(row.key, row.value), old=self._mapped(row.key, row.old)
-        )
-        return None
-
-    def _mapped(self, key: bytes | None, value: Value) -> Value:
-        return None if value is None else self.mapper(key, value)
 
 
 @attrs.frozen
