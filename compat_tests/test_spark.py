@@ -202,7 +202,7 @@ def test_a_batch_written_by_spark_is_read_by_others(kafka, bootstrap, topics) ->
     consumer.assign([TopicPartition(topic, p, 0) for p in range(3)])
     read = {}
     while len(read) < 2000:
-        messages = consumer.consume(500, timeout=60)
+        messages = consumer.consume(min(500, 2000 - len(read)), timeout=60)
         assert messages, f"{len(read)} of 2000 records came"
         for message in messages:
             assert message.headers() == [("source", b"spark")]

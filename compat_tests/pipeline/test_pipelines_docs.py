@@ -224,7 +224,9 @@ def end_of(bootstrap: str, topic: str) -> int:
         if topic not in consumer.list_topics(timeout=30).topics:
             return 0
         consumer.assign([TopicPartition(topic, 0, 0)])
-        messages = consumer.consume(100, 5)
-        return sum(message.error() is None for message in messages)
+        found = 0
+        while (message := consumer.poll(60)) is not None and message.error() is None:
+            found += 1
+        return found  # the end of the partition is an error
     finally:
         consumer.close()
