@@ -7,8 +7,8 @@ import pytest
 from barnabas.testing.simulation import prepare, run
 from barnabas.testing.simulation.faults import Fault, FaultKind, draw_faults, shrink
 
-# Seeds 9, 11 and 16 take long. Seeds 6, 25, 43, 73, 76 and 180 once found defects.
-SEEDS = [*(seed for seed in range(1, 19) if seed not in (9, 11, 16)), 25, 43, 73, 76, 180]
+# Seeds 9, 11, 15 and 16 take long. Seeds 6, 25, 43, 73, 76 and 180 once found defects.
+SEEDS = [*(seed for seed in range(1, 19) if seed not in (9, 11, 15, 16)), 21, 24, 25, 43, 73, 76, 180]
 
 pytestmark = pytest.mark.timeout(600)  # a seed may need 40 s of CPU time
 
@@ -19,7 +19,7 @@ def test_cluster_with_faults_keeps_the_invariants(seed: int) -> None:
 
 
 def test_seed_run_twice_has_one_trace() -> None:
-    first, second = run(prepare(3, 20)), run(prepare(3, 20))
+    first, second = run(prepare(5, 20)), run(prepare(5, 20))
 
     assert first.world.trace == second.world.trace
     assert first.world.events == second.world.events

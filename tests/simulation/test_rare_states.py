@@ -30,6 +30,7 @@ from tests.cluster.replication import isr_simulation, replication_simulation
 from tests.cluster.replication.isr_simulation import BROKERS
 from tests.coordinator.transactions import transaction_simulation
 from tests.simulation.cluster_scenarios import (
+    busy_quorum,
     changing_controllers,
     deleted_records,
     old_voters,
@@ -160,6 +161,11 @@ def run_whole(seed: int) -> RareStates:
     return run_cluster(prepare(seed, 30, features=NO_FEATURES)).world.rare
 
 
+def run_busy_quorum(seed: int) -> RareStates:
+    """Run a quorum that takes snapshots often."""
+    return run_cluster(busy_quorum(seed)).world.rare
+
+
 def run_old_voters(seed: int) -> RareStates:
     """Run a quorum with a voter of an older version."""
     return run_cluster(old_voters(seed)).world.rare
@@ -181,17 +187,17 @@ def run_throttled(seed: int) -> RareStates:
 
 
 REACHED_BY: dict[RareState, tuple[Callable[[int], RareStates], int]] = {
-    RareState.DIVERGING_TRUNCATION: (run_isr, 0),
+    RareState.DIVERGING_TRUNCATION: (run_isr, 2),
     RareState.TWO_STEP_TRUNCATION: (run_followers, 8),
     RareState.RECORD_LIST_TOO_LARGE: (run_small_segments, 1),
     RareState.NOT_ENOUGH_REPLICAS: (run_isr, 0),
     RareState.NOT_ENOUGH_REPLICAS_AFTER_APPEND: (run_isr, 20),
-    RareState.FENCED_LEADER_EPOCH: (run_whole, 1),
-    RareState.UNKNOWN_LEADER_EPOCH: (run_isr, 0),
+    RareState.FENCED_LEADER_EPOCH: (run_whole, 2),
+    RareState.UNKNOWN_LEADER_EPOCH: (run_isr, 2),
     RareState.OFFSET_NOT_AVAILABLE: (run_offsets, 0),
     RareState.INELIGIBLE_REPLICA: (run_partitions, 0),
     RareState.NEW_LEADER_ELECTED: (run_partitions, 4),
-    RareState.SNAPSHOT_FETCHED: (run_whole, 3),
+    RareState.SNAPSHOT_FETCHED: (run_busy_quorum, 0),
     RareState.LEADER_REMOVED_ITSELF: (voter_seeds.run, 0),
     RareState.ELR_ELECTED: (run_partitions, 1),
     RareState.LAST_KNOWN_LEADER_ELECTED: (run_partitions, 0),
@@ -203,7 +209,7 @@ REACHED_BY: dict[RareState, tuple[Callable[[int], RareStates], int]] = {
     RareState.DUPLICATE_APPEND_SUPPRESSED: (run_transactions, 1),
     RareState.MARKER_RETRIED_ELSEWHERE: (run_copies, 2),
     RareState.LOG_RESTARTED: (run_deleted, 0),
-    RareState.REPLICA_THROTTLED: (run_throttled, 0),
+    RareState.REPLICA_THROTTLED: (run_throttled, 1),
     RareState.VOTER_WITHOUT_PRE_VOTES: (run_old_voters, 0),
 }
 
