@@ -10,8 +10,9 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, Final, Self, cast
 
 import httpx
-from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
+from kafka import KafkaProducer
 
 from barnabas.pipeline.sql.scripts import statement_texts
 from barnabas.pipeline.sql.sql_failures import SqlError, UnresolvedError
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
     from compat_tests.sql_case_files import Case
 
-_WAIT_S: Final = 60.0
+_WAIT_S: Final = 120.0
 _REQUEST_S: Final = 240.0
 _POLL_S: Final = 2.0
 _TOPIC: Final = re.compile(r"kafka_topic *= *'([^']*)'", re.IGNORECASE)
@@ -171,7 +172,8 @@ class _RestRun:
             local.add(each)
 
     def _produce(self) -> None:
-        producer: Any = Producer({"bootstrap.servers": self._bootstrap, "linger.ms": 0})
+        # librdkafka has no time 0, and writes the present time instead.
+        producer: Any = KafkaProducer(bootstrap_servers=self._bootstrap)
         places: Counter[str] = Counter()
         for each in self._case.inputs:
             records = self._local.topics.get(each.topic)
@@ -179,11 +181,11 @@ class _RestRun:
                 continue
             record = records[places[each.topic]]
             places[each.topic] += 1
-            time_ms = record.timestamp if each.timestamp is not None else 0
-            producer.produce(
-                each.topic, record.value, record.key, timestamp=time_ms, headers=[*record.headers]
-            )
-            producer.flush(30)
+            time_ms = record.timestamp if each.timestamp is not None else None
+            headers = [*record.headers]
+            sent = producer.send(each.topic, record.value, record.key, headers, None, time_ms)
+            sent.get(30)
+        producer.close()
 
     def _run_queries(self) -> None:
         expected = [each["query"] for each in self._case.responses if "query" in each]
