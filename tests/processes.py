@@ -1,6 +1,7 @@
-"""Helper processes that cannot be started."""
+"""Processes beside a test: those that ended, and helpers that cannot be started."""
 
 import errno
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,3 +21,11 @@ def refuse_first(monkeypatch: pytest.MonkeyPatch, kind: str) -> list[object]:
 
     monkeypatch.setattr(trio.lowlevel, "open_process", refuse_once)
     return refused
+
+
+def is_alive(pid: int) -> bool:
+    """True when the process has not ended; one that ended and was not waited for is not alive."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False

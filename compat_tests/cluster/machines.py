@@ -66,8 +66,9 @@ class Machine(NodeProcess):
     def _command(self) -> list[str]:
         return [sys.executable, "-m", "barnabas", "serve", "--config", str(self.file)]
 
-    def _environment(self) -> dict[str, str] | None:
-        return None if self.source is None else {**os.environ, "PYTHONPATH": str(self.source)}
+    def _environment(self) -> Mapping[str, str]:
+        own = super()._environment()
+        return own if self.source is None else {**own, "PYTHONPATH": str(self.source)}
 
 
 def barnabas(*arguments: str, bootstrap: str = "") -> str:

@@ -18,6 +18,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, TopicMe
 from barnabas.testing.eventually import wait_until
 from barnabas.testing.free_ports import free_group_port
 from barnabas.testing.known_brokers import wait_until_topic_known
+from tests.processes import is_alive
 
 _PID = re.compile(r"node started name=node-(\d+) pid=(\d+)")
 _READY = "all nodes are ready"
@@ -76,13 +77,6 @@ def serve(tmp_path: Path) -> Iterator[Callable[..., Group]]:
             group.process.kill()
             group.process.wait()
         print("".join(group.lines[-60:]))
-
-
-def is_alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
 
 
 def test_node_that_is_killed_restarts_and_the_group_stops_cleanly(

@@ -1,6 +1,7 @@
 """A node's configuration from a file and overrides; its listeners."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -61,6 +62,12 @@ def test_unknown_override_is_an_error() -> None:
     assert refusal(log_retention_hour="1") == (
         "There is no property log.retention.hour. Did you mean log.retention.hours?"
     )
+
+
+@pytest.mark.parametrize(("value", "text"), [(3, "'3'"), (False, "'false'")])
+def test_override_that_is_no_string_is_an_error_with_the_string(value: Any, text: str) -> None:
+    with pytest.raises(ConfigError, match=f"num.partitions is {value}: give a string, as {text}"):
+        NodeConfig.load(None, {"num.partitions": value})
 
 
 def test_missing_required_property_is_an_error(tmp_path: Path) -> None:

@@ -59,8 +59,13 @@ def test_settings_of_java_have_the_same_user(node: Node) -> None:
 
 
 def test_settings_of_an_unknown_user_are_refused(node: Node) -> None:
-    with pytest.raises(ConfigError, match="carol"):
+    with pytest.raises(ConfigError, match=r"no settings of the user carol: name it in Security"):
         node.client_config("carol")
+
+
+def test_one_name_in_place_of_a_list_of_users_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"give a list of names, as \['alice'\]"):
+        Security(users="alice")
 
 
 def test_client_without_tls_is_not_served(node: Node) -> None:

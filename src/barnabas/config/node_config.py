@@ -128,6 +128,7 @@ class NodeConfig:
         for name, text in (overrides or {}).items():
             if not is_known(name):
                 raise ConfigError(unknown_property(name), name=name)
+            _refuse_other_types(name, text)
             static[name] = text
         if static.get("config.providers"):
             from barnabas.config.value_providers import resolved_properties
@@ -368,6 +369,12 @@ def unknown_property(name: str, known: Mapping[str, Property] = BROKER_PROPERTIE
     near = get_close_matches(name, known, n=1, cutoff=0.75)
     meant = f" Did you mean {near[0]}?" if near else ""
     return f"There is no property {name}.{meant}"
+
+
+def _refuse_other_types(name: str, value: object) -> None:
+    if not isinstance(value, str):
+        text = str(value).lower() if isinstance(value, bool) else str(value)
+        raise ConfigError(f"The value of {name} is {value!r}: give a string, as {text!r}", name=name)
 
 
 def _missing(name: str, example: str) -> ConfigError:

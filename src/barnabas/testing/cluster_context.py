@@ -29,6 +29,7 @@ class ClusterContext(ServerContext, Generic[NodeT]):
     users of the new cluster, with their passwords. `client` has the properties with which a client
     connects, where the listeners have TLS or SASL. With `security` the nodes have TLS, users and
     ACLs as those of `barnabas serve --secure --nodes`, and neither `users` nor `client` is needed.
+    Raises ValueError for less than one node.
     """
 
     def __init__(
@@ -44,6 +45,8 @@ class ClusterContext(ServerContext, Generic[NodeT]):
         client: Mapping[str, str] | None = None,
         security: Security | None = None,
     ) -> None:
+        if nodes < 1:
+            raise ValueError(f"nodes={nodes}: a cluster has at least one node")
         super().__init__(data)
         self._security = None if security is None else ClusterSecurity(self.data, security)
         self._client = dict(client or {})

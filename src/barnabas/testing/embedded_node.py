@@ -49,7 +49,9 @@ class Node(ServerContext):
 
     @property
     def bootstrap(self) -> str:
-        """The value of `bootstrap.servers` for clients."""
+        """The value of `bootstrap.servers` for clients. Raises RuntimeError before the start."""
+        if not self.port:
+            raise RuntimeError("the node has no port yet: start it, as `with` does, before clients")
         return f"127.0.0.1:{self.port}"
 
     def client_config(self, user: str = ADMIN) -> dict[str, str]:

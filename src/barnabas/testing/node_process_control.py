@@ -1,5 +1,6 @@
 """A node in a separate process, for tests that kill it."""
 
+import os
 import re
 import signal
 import subprocess
@@ -10,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
+from barnabas import parent_pipe
 from barnabas.testing.server_context import ServerContext
 
 _READY = re.compile(r" ready listeners=(\S*)")
@@ -21,7 +23,10 @@ _LISTENERS = "PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:0"
 
 
 class NodeProcess(ServerContext):
-    """`python -m barnabas serve` with data that outlives it; the port stays over restarts."""
+    """`python -m barnabas serve` with data that outlives it; the port stays over restarts.
+
+    The node also ends when this process ends in any way, as by SIGKILL.
+    """
 
     program: Sequence[str] = ("-m", "barnabas")
     """The arguments of Python before `serve`; a test may start the node through a wrapper."""
@@ -38,7 +43,9 @@ class NodeProcess(ServerContext):
 
     @property
     def bootstrap(self) -> str:
-        """The value of `bootstrap.servers` for clients."""
+        """The value of `bootstrap.servers` for clients. Raises RuntimeError before the start."""
+        if not self.port:
+            raise RuntimeError("the node has no port yet: start it, as `with` does, before clients")
         return f"127.0.0.1:{self.port}"
 
     @property
@@ -56,8 +63,8 @@ class NodeProcess(ServerContext):
         self._ready = threading.Event()
         process = self._process = subprocess.Popen(
             self._command(),
-            env=self._environment(),
-            stdin=subprocess.DEVNULL,
+            env={**self._environment(), **parent_pipe.ENVIRONMENT},
+            stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -70,9 +77,9 @@ class NodeProcess(ServerContext):
         command = [sys.executable, *self.program, "serve"]
         return [*command, *(f"--set={name}={value}" for name, value in settings.items())]
 
-    def _environment(self) -> dict[str, str] | None:
-        """Return the environment of the process; None for that of this one."""
-        return None
+    def _environment(self) -> Mapping[str, str]:
+        """Return the environment of the process: that of this one."""
+        return os.environ
 
     def wait_ready(self) -> Self:
         """Wait until it serves clients. Raises RuntimeError with its log otherwise."""
@@ -121,6 +128,8 @@ class NodeProcess(ServerContext):
             if process.poll() is None:
                 process.send_signal(signal.SIGKILL)
             process.wait()
+            if process.stdin is not None:
+                process.stdin.close()
 
     def suspend(self) -> None:
         """Stop its execution (SIGSTOP): it answers nothing, and its connections stay open."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import attrs
 import trio
 
-from barnabas.config import NodeConfig, properties_file
+from barnabas.config import ConfigError, NodeConfig, properties_file
 
 if TYPE_CHECKING:
     from barnabas.server.node.node import Preparation
@@ -25,10 +25,16 @@ ADMIN: Final = "admin"
 class Security:
     """TLS, SCRAM and ACLs, as `barnabas serve --secure` has them, also with `--nodes`.
 
-    `admin` may do everything. Each of `users` can log in, and may do what ACLs allow.
+    `admin` may do everything. Each of `users` can log in, and may do what ACLs allow. Raises
+    ConfigError when `users` is a string.
     """
 
-    users: Sequence[str] = ()
+    users: Sequence[str] = attrs.field(default=())
+
+    @users.validator
+    def _refuse_one_text(self, _attribute: object, value: object) -> None:
+        if isinstance(value, str):  # a sequence of one-letter names
+            raise ConfigError(f"users={value!r} is a string: give a list of names, as [{value!r}]")
 
 
 class NodeSecurity:
@@ -88,12 +94,21 @@ class ClusterSecurity:
 
 def client_config(files: "SecuredFiles", user: str) -> dict[str, str]:
     """Return the settings of a user's client. Raises ConfigError when there is no such user."""
-    return properties_file.read(files.librdkafka_file(user))
+    return _settings(files.librdkafka_file(user), user)
 
 
 def java_config(files: "SecuredFiles", user: str) -> dict[str, str]:
     """Return a user's settings under Java's names. Raises ConfigError as `client_config`."""
-    return properties_file.read(files.client_file(user))
+    return _settings(files.client_file(user), user)
+
+
+def _settings(file: Path, user: str) -> dict[str, str]:
+    if not file.exists():
+        raise ConfigError(
+            f"there are no settings of the user {user}: name it in Security(users=[...]), and start"
+            " the node before you ask for them"
+        )
+    return properties_file.read(file)
 
 
 # Only secured nodes need what these functions import.

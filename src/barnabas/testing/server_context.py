@@ -31,7 +31,11 @@ class ServerContext(ABC):
             shutil.rmtree(self._temporary, ignore_errors=True)
 
     def __enter__(self) -> Self:
-        return self.start()
+        try:
+            return self.start()
+        except BaseException:
+            self.close()
+            raise
 
     def __exit__(
         self,
