@@ -28,7 +28,7 @@ def test_nodes_that_came_and_went_leave_nothing_behind() -> None:
 
 def test_node_that_cannot_start_leaves_no_temporary_data() -> None:
     node = Node(config={"num.partitions": "many"})
-    with pytest.raises(ConfigError, match="num.partitions"), node:
+    with pytest.raises(ConfigError, match=r"num\.partitions"), node:
         pass
     assert not node.data.exists()
 

@@ -374,7 +374,9 @@ def unknown_property(name: str, known: Mapping[str, Property] = BROKER_PROPERTIE
 def _refuse_other_types(name: str, value: object) -> None:
     if not isinstance(value, str):
         text = str(value).lower() if isinstance(value, bool) else str(value)
-        raise ConfigError(f"The value of {name} is {value!r}: give a string, as {text!r}", name=name)
+        raise ConfigError(
+            f"The value of {name} is {value!r}: give a string, as {text!r}", name=name
+        )
 
 
 def _missing(name: str, example: str) -> ConfigError:
