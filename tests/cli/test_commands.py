@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from barnabas.testing import Node
+
 from .conftest import Barnabas
 
 BIG = "9" * 20
@@ -332,6 +334,17 @@ def test_missing_server_is_reported_within_seconds(barnabas: Barnabas) -> None:
         done = barnabas("topic", "list", "--bootstrap", address, "--timeout", "600")
         assert (done.code, time.monotonic() - started < 60) == (3, True)
     assert f"no Kafka server answers at {address} (Connection refused)" in done.err
+
+
+def test_server_that_names_an_address_out_of_reach_is_reported(barnabas: Barnabas) -> None:
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))  # and never listens
+        address = f"127.0.0.1:{silent.getsockname()[1]}"
+        with Node(config={"advertised.listeners": f"PLAINTEXT://{address}"}) as node:
+            done = barnabas("topic", "create", "t", "--bootstrap", node.bootstrap)
+    assert done.code == 3
+    assert f"{node.bootstrap} answers, but names broker 1 as {address}" in done.err
+    assert "(Connection refused); set advertised.listeners of that broker" in done.err
 
 
 @pytest.mark.parametrize("arguments", [[], ["topic"], ["group"]])

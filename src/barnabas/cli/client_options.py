@@ -8,6 +8,7 @@ every address refuses connections.
 from __future__ import annotations
 
 import functools
+import re
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -61,6 +62,8 @@ _TOKENS, _TICKETS = "OAUTHBEARER", "GSSAPI"
 # librdkafka gets tokens by itself when a file says how.
 _OWN_TOKENS = "sasl.oauthbearer.method"
 
+# The broker of an error of librdkafka: `kafka-1:9092/1: ...`, or `.../bootstrap: ...`.
+_BROKER = re.compile(r"(?:\w+://)?(?P<address>[^/\s]+)/(?P<broker>\d+|bootstrap): ")
 _UNANSWERED = ("_TRANSPORT", "_TIMED_OUT", "_ALL_BROKERS_DOWN", "_RESOLVE")
 
 
@@ -79,6 +82,7 @@ class Client:
         self.properties = properties
         self.timeout = timeout
         self._reason = ""
+        self._unreached: dict[str, str] = {}
         self._denial = ""
         self._refused = False
         self._refused_at = 0.0
@@ -167,6 +171,8 @@ class Client:
         elif name in _UNANSWERED:
             text = error.str().partition("failed: ")[2] or error.str()
             self._reason = text.partition(" (after")[0]
+            if found := _BROKER.match(error.str()):
+                self._unreached[found["address"]] = found["broker"]
 
     def check_reachable(self, since: float) -> None:
         """Raise CliError when the server has not answered within the timeout."""
@@ -188,6 +194,14 @@ class Client:
                 f"{self.bootstrap} refuses the user: {reason}; see -X and --client-config"
             )
         reason = f" ({self._reason.strip()})" if self._reason else ""
+        if self._unreached and not self._unreached.keys() & set(self.bootstrap.split(",")):
+            address, broker = next(iter(self._unreached.items()))
+            return CliError(
+                f"{self.bootstrap} answers, but names broker {broker} as {address}, which cannot "
+                f"be reached{reason}; set advertised.listeners of that broker to an address that "
+                "clients reach",
+                UNREACHABLE,
+            )
         return CliError(
             f"no Kafka server answers at {self.bootstrap}{reason}; start one with barnabas serve, "
             "or name another with --bootstrap",
@@ -197,6 +211,7 @@ class Client:
     def answered(self) -> None:
         """Discard earlier refusals: the server has answered."""
         self._refused = False
+        self._unreached.clear()
 
     def wait(self, future: Future[Any], what: str = "") -> Any:
         """Return one answer. Raises CliError about `what` when the server refuses the request."""
