@@ -6,6 +6,8 @@ import re
 import sys
 import time
 
+from barnabas.control_characters import escape_control_characters
+
 TRACE = 5
 """The level below DEBUG, which BROKER_LOGGER resources have."""
 
@@ -31,6 +33,11 @@ class TextFormatter(logging.Formatter):
             self._second = (second, time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(second)))
         return f"{self._second[1]}.{int(record.msecs):03d}Z"
 
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802
+        """Return the line without a traceback: values of clients begin no other line."""
+        record.message = escape_control_characters(record.message)
+        return super().formatMessage(record)
+
     def format(self, record: logging.LogRecord) -> str:
         """Return one line; a traceback follows on further lines."""
         name, level = record.name, record.levelname
@@ -47,15 +54,15 @@ class JsonFormatter(TextFormatter):
     def format(self, record: logging.LogRecord) -> str:
         """One line, a traceback within it."""
         message = record.getMessage()
-        pairs = dict(_PAIR.findall(message))
         entry = {
             "time": self.formatTime(record),
             "level": record.levelname.lower(),
             "logger": record.name.removeprefix("barnabas."),
             **({"process": self.process} if self.process else {}),
             "message": _PAIR.sub("", message).strip(),
-            **pairs,
         }
+        for name, value in _PAIR.findall(message):
+            entry.setdefault(name, value)  # a value of a client gives no other time or level
         if record.exc_info:
             entry["traceback"] = self.formatException(record.exc_info)
         return json.dumps(entry, ensure_ascii=False)

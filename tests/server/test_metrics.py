@@ -289,6 +289,21 @@ def test_json_line_has_the_pairs_as_members() -> None:
     }
 
 
+def test_value_of_a_client_begins_no_other_line() -> None:
+    forged = "g\r\n2023-11-14T22:13:20.123Z info \x1b[31m\u2028\ttab"
+    line = TextFormatter().format(record("joined group=%s", forged, error=True))
+    first, *traceback = line.splitlines()
+    assert first.endswith("group=g\\r\\n2023-11-14T22:13:20.123Z info \\x1b[31m\\u2028\ttab")
+    assert traceback[0].startswith("Traceback")
+
+
+def test_value_of_a_client_gives_no_other_time_or_level() -> None:
+    line = JsonFormatter().format(record("joined group=%s", "g time=1 level=debug message=m x=y"))
+    found = json.loads(line)
+    assert (found["level"], found["message"], found["x"]) == ("warning", "joined", "y")
+    assert found["time"] == "2023-11-14T22:13:20.123Z"
+
+
 def test_json_line_contains_the_traceback() -> None:
     line = JsonFormatter().format(record("handler failed api=X", error=True))
     assert "\n" not in line

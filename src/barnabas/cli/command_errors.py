@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 
+from barnabas.control_characters import escape_control_characters
+
 
 class CliError(Exception):
     """A failure as one line: the problem, the value, and what to do."""
@@ -16,4 +18,5 @@ class CliError(Exception):
 
 def complain(line: str) -> None:
     """Write one line to stderr."""
-    print(f"barnabas: {' '.join(line.split())}", file=sys.stderr)
+    text = escape_control_characters(" ".join(line.split()))
+    print(f"barnabas: {text}", file=sys.stderr)

@@ -17,6 +17,7 @@ from barnabas.cli.terminal_output import (
     counted,
     json_option,
     print_json,
+    print_line,
     print_table,
     yes_option,
 )
@@ -113,7 +114,7 @@ def describe(client: Client, *, names: tuple[str, ...], history: bool, as_json: 
     for place, one in enumerate(groups):
         if place:
             click.echo()
-        click.echo(
+        print_line(
             f"group {one['group']}  state {one['state']}  type {one['type']}  "
             f"assignor {one['assignor'] or 'none'}  members {len(one['members'])}  "
             f"coordinator {one['coordinator']}  lag {one['lag']}{_behind(one['behind'])}"
@@ -135,7 +136,7 @@ def describe(client: Client, *, names: tuple[str, ...], history: bool, as_json: 
             ],
         )
         for cause in one.get("rebalances") or ():
-            click.echo(f"rebalanced {cause['time']}  epoch {cause['epoch']}  {cause['reason']}")
+            print_line(f"rebalanced {cause['time']}  epoch {cause['epoch']}  {cause['reason']}")
 
 
 def _shown_time(time_ms: int) -> str:

@@ -12,7 +12,7 @@ import click
 from barnabas.cli.command_errors import complain
 from barnabas.cli.job_requests import job_path
 from barnabas.cli.service_requests import ServiceRefusalError
-from barnabas.cli.terminal_output import print_json, print_table
+from barnabas.cli.terminal_output import cell_text, print_json, print_line, print_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -82,6 +82,7 @@ def watch_jobs(columns: Sequence[str], rows: Callable[[], list[tuple[object, ...
             time.sleep(_REFRESH_S)
     from rich import box
     from rich.live import Live
+    from rich.markup import escape
     from rich.table import Table
 
     def table() -> Table:
@@ -89,7 +90,7 @@ def watch_jobs(columns: Sequence[str], rows: Callable[[], list[tuple[object, ...
         for place, head in enumerate(columns):
             found.add_column(head, justify="left" if place < len(("job", "type")) else "right")
         for row in rows():
-            found.add_row(*("-" if cell is None else str(cell) for cell in row))
+            found.add_row(*(escape(cell_text(cell)) for cell in row))
         return found
 
     with Live(table(), auto_refresh=False) as live:
@@ -109,7 +110,7 @@ def describe_job(runner: RunnerClient, name: str, *, as_json: bool) -> None:
         print_json(found)
         return
     for line in _describe_lines(found):
-        click.echo(line)
+        print_line(line)
     warn_unless_healthy(runner)
 
 

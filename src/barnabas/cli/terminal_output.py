@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from barnabas.control_characters import escape_control_characters
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
 
@@ -30,9 +32,19 @@ def print_json(data: Any) -> None:
     click.echo(json.dumps(data, indent=2, ensure_ascii=False))
 
 
+def print_line(text: str) -> None:
+    """Print one line; control characters of names are escaped, as the terminal would obey them."""
+    click.echo(escape_control_characters(text))
+
+
+def cell_text(cell: object) -> str:
+    """Return the text of a table's cell, on one line; None is shown as a dash."""
+    return "-" if cell is None else escape_control_characters(str(cell))
+
+
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
     """Print rows under their columns; None is shown as a dash."""
-    cells = [["-" if cell is None else str(cell) for cell in row] for row in rows]
+    cells = [list(map(cell_text, row)) for row in rows]
     if sys.stdout.isatty():
         _print_rich(columns, cells, rows)
         return
