@@ -347,6 +347,14 @@ def test_server_that_names_an_address_out_of_reach_is_reported(barnabas: Barnaba
     assert "(Connection refused); set advertised.listeners of that broker" in done.err
 
 
+def test_acls_of_a_node_without_authorizer_are_refused_with_the_setting(
+    barnabas: Barnabas,
+) -> None:
+    done = barnabas("acl", "list")
+    assert done.code == 1
+    assert "(SECURITY_DISABLED); start the nodes with --secure, or set authorizer" in done.err
+
+
 @pytest.mark.parametrize("arguments", [[], ["topic"], ["group"]])
 def test_command_without_arguments_prints_its_help(
     barnabas: Barnabas, arguments: list[str]

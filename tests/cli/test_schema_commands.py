@@ -81,6 +81,12 @@ def test_incompatible_schema_is_refused_with_rule_and_path(
     assert barnabas("schema", "register", "inc", str(broken), "--dry-run").code == 1
 
 
+def test_import_from_a_registry_that_does_not_answer_names_its_option(barnabas: Barnabas) -> None:
+    done = barnabas("schema", "import", "--from", "http://127.0.0.1:9")
+    assert (done.code, done.err.count("--registry")) == (3, 0)
+    assert done.err.endswith("Connection refused; name another with --from\n")
+
+
 def test_export_is_imported_with_ids_versions_and_settings(
     barnabas: Barnabas, first: Path, second: Path, tmp_path: Path
 ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar
 
+from barnabas.cli.client_options import hint_of
 from barnabas.cli.command_errors import CliError
 from barnabas.config import ConfigError
 from barnabas.protocol.errors import EncodingError, error_code
@@ -43,4 +44,5 @@ def check(code: int, message: str | None, what: str) -> None:
     """Raise CliError about `what` for an error code of a response."""
     if code:
         name = error_code(code).name
-        raise CliError(f"{what}: {message or name}" + (f" ({name})" if message else ""))
+        text = f"{message} ({name})" if message else name
+        raise CliError(f"{what}: {text}{hint_of(name)}")

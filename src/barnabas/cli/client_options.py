@@ -39,6 +39,7 @@ _HINTS = {
     "NON_EMPTY_GROUP": "stop its members first",
     "UNKNOWN_MEMBER_ID": "stop the group's members first",
     "MSG_SIZE_TOO_LARGE": "raise the topic's max.message.bytes, or send less",
+    "SECURITY_DISABLED": "start the nodes with --secure, or set authorizer.class.name",
     "TOPIC_AUTHORIZATION_FAILED": "the user lacks a permission (ACL)",
     "GROUP_AUTHORIZATION_FAILED": "the user lacks a permission (ACL)",
     "CLUSTER_AUTHORIZATION_FAILED": "the user lacks a permission (ACL)",
@@ -65,6 +66,11 @@ _OWN_TOKENS = "sasl.oauthbearer.method"
 # The broker of an error of librdkafka: `kafka-1:9092/1: ...`, or `.../bootstrap: ...`.
 _BROKER = re.compile(r"(?:\w+://)?(?P<address>[^/\s]+)/(?P<broker>\d+|bootstrap): ")
 _UNANSWERED = ("_TRANSPORT", "_TIMED_OUT", "_ALL_BROKERS_DOWN", "_RESOLVE")
+
+
+def hint_of(name: str) -> str:
+    """Return what to do about an error of the protocol, for the end of a line; or nothing."""
+    return f"; {_HINTS[name]}" if name in _HINTS else ""
 
 
 def admin_kinds() -> Any:
@@ -234,9 +240,8 @@ class Client:
         if name in _UNANSWERED:
             return self.unreachable()
         text = (error.str() or name).strip().rstrip(".")
-        hint = f"; {_HINTS[name]}" if name in _HINTS else ""
         subject = f"{what}: " if what else ""
-        return CliError(f"{subject}{text} ({name}){hint}")
+        return CliError(f"{subject}{text} ({name}){hint_of(name)}")
 
     def metadata(self) -> Any:
         """Return the metadata of all topics: a request for one topic might create it."""

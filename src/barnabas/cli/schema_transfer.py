@@ -120,7 +120,7 @@ def import_schemas(
         raise click.UsageError("Give a FILE, or --from.")
     if source is not None:
         lines: Iterable[dict[str, Any]] = _exported(
-            RegistryClient(source, None, None, 30.0), prefix
+            _SourceRegistry(source, None, None, 30.0), prefix
         )
     else:
         lines = _read(file)
@@ -138,6 +138,12 @@ def _read(file: Path | None) -> list[dict[str, Any]]:
         except (ValueError, KeyError, TypeError):
             raise CliError(f"{file} line {number}: it is not a line of an export") from None
     return lines
+
+
+class _SourceRegistry(RegistryClient):
+    """The registry of --from."""
+
+    remedy = "name another with --from"
 
 
 class _Import:
