@@ -31,7 +31,7 @@ def test_terminal_does_not_obey_a_name(
 
 
 def test_watched_job_may_have_any_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    class EndOfWatch(Exception):
+    class EndOfWatchError(Exception):
         """Raised in place of the first pause."""
 
     shown: list[str] = []
@@ -46,13 +46,13 @@ def test_watched_job_may_have_any_name(monkeypatch: pytest.MonkeyPatch) -> None:
             shown.append(capture.get())
 
         def __enter__(self) -> None:
-            raise EndOfWatch
+            raise EndOfWatchError
 
         def __exit__(self, *_: object) -> None:
             pass
 
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     monkeypatch.setattr("rich.live.Live", Screen)
-    with pytest.raises(EndOfWatch):
+    with pytest.raises(EndOfWatchError):
         job_view.watch_jobs(("JOB",), lambda: [(NAME,)])
     assert SHOWN in shown[0]

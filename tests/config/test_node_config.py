@@ -65,7 +65,7 @@ def test_unknown_override_is_an_error() -> None:
 
 
 @pytest.mark.parametrize(("value", "text"), [(3, "'3'"), (False, "'false'")])
-def test_override_that_is_no_string_is_an_error_with_the_string(value: Any, text: str) -> None:
+def test_override_of_another_type_is_an_error_with_the_string(value: Any, text: str) -> None:
     with pytest.raises(ConfigError, match=f"num.partitions is {value}: give a string, as {text}"):
         NodeConfig.load(None, {"num.partitions": value})
 

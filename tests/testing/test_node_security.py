@@ -63,7 +63,7 @@ def test_settings_of_an_unknown_user_are_refused(node: Node) -> None:
         node.client_config("carol")
 
 
-def test_one_name_in_place_of_a_list_of_users_is_refused() -> None:
+def test_users_as_a_string_are_refused() -> None:
     with pytest.raises(ConfigError, match=r"give a list of names, as \['alice'\]"):
         Security(users="alice")
 

@@ -29,12 +29,12 @@ class Security:
     ConfigError when `users` is a string.
     """
 
-    users: Sequence[str] = attrs.field(default=())
+    users: Sequence[str] = ()
 
-    @users.validator
-    def _refuse_one_text(self, _attribute: object, value: object) -> None:
-        if isinstance(value, str):  # a sequence of one-letter names
-            raise ConfigError(f"users={value!r} is a string: give a list of names, as [{value!r}]")
+    def __attrs_post_init__(self) -> None:
+        if isinstance(self.users, str):  # a sequence of one-letter names
+            given = repr(self.users)
+            raise ConfigError(f"users={given} is a string: give a list of names, as [{given}]")
 
 
 class NodeSecurity:
