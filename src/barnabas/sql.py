@@ -11,7 +11,11 @@ Names and schemas are those of the catalog of a runner (`barnabas pipelines --sq
 the guide. It needs `pip install 'barnabas[spark,sql]'`.
 """
 
-from barnabas.pipeline.sql.sharing.create_statements import create_statement
-from barnabas.pipeline.sql.sharing.shared_sources import register, stream, table
+try:
+    from barnabas.pipeline.sql.sharing.create_statements import create_statement
+    from barnabas.pipeline.sql.sharing.shared_sources import register, stream, table
+except ModuleNotFoundError as missing:
+    remedy = f"{missing.name} is missing: pip install 'barnabas[spark,sql]'"
+    raise ModuleNotFoundError(remedy, name=missing.name) from None
 
 __all__ = ["create_statement", "register", "stream", "table"]

@@ -84,10 +84,11 @@ def _submission(
     """Return what the options describe. Raises ConfigError, MissingPackageError, HttpStartError."""
     from barnabas.http import ListenAddress
     from barnabas.http.optional_packages import require
+
+    require("the pipelines' runner")
     from barnabas.pipeline.runner.runner_process import RunnerListen
     from barnabas.pipeline.spark.submission import DEPLOY_MODE, DeployMode, Submission
 
-    require("the pipelines' runner")
     mode = DeployMode(deploy_mode)
     settings = runner_settings(given)
     http = listener_options(settings, options)

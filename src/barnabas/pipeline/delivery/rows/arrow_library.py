@@ -3,6 +3,15 @@
 import importlib
 from typing import Any, Final
 
-pa: Final[Any] = importlib.import_module("pyarrow")
-pc: Final[Any] = importlib.import_module("pyarrow.compute")
-pq: Final[Any] = importlib.import_module("pyarrow.parquet")
+
+def _module(name: str) -> Any:
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        remedy = f"{error.name} is missing: pip install 'barnabas[spark]'"
+        raise ModuleNotFoundError(remedy, name=error.name) from None
+
+
+pa: Final[Any] = _module("pyarrow")
+pc: Final[Any] = _module("pyarrow.compute")
+pq: Final[Any] = _module("pyarrow.parquet")
