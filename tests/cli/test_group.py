@@ -105,6 +105,22 @@ def test_leaving_member_is_in_the_history(
     assert (told["state"], told["members"]) == ("empty", [])
 
 
+def test_group_with_a_partition_of_a_deleted_topic_is_described_without_its_end(
+    barnabas: Barnabas, bootstrap: str, topic: str, group: str
+) -> None:
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group, "log_level": 0})
+    consumer.subscribe([topic])
+    deadline = time.monotonic() + 120
+    while not consumer.assignment():
+        consumer.poll(0.1)
+        assert time.monotonic() < deadline
+    assert barnabas("topic", "delete", topic, "--yes").code == 0
+    (told,) = barnabas("group", "describe", group, "--json").data
+    shown = {(p["topic"], p["end"], p["lag"]) for p in told["partitions"]}
+    assert shown <= {(topic, None, None)}  # none when the member has noticed the deletion
+    consumer.close()
+
+
 def test_group_of_a_pipelines_job_has_the_lag_of_its_positions(
     barnabas: Barnabas, bootstrap: str, topic: str, group: str
 ) -> None:

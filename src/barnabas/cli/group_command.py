@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 Place = tuple[str, int]
 
+# Errors for partitions without a leader or topic; librdkafka has the last when all of them are so.
+_WITHOUT_LEADER = ("UNKNOWN_TOPIC_OR_PART", "LEADER_NOT_AVAILABLE", "_NOENT")
 _COLUMNS = ("topic", "partition", "offset", "end", "lag", "behind", "member", "host")
 # Time limit of the search for the oldest unread records.
 _OLDEST_S = 5.0
@@ -241,7 +243,7 @@ def _offsets(client: Client, places: Iterable[Place], spec: Any) -> dict[Place, 
         try:
             found[partition.topic, partition.partition] = client.wait(future).offset
         except CliError as error:
-            if "(UNKNOWN_TOPIC_OR_PART)" not in error.message:
+            if not any(f"({name})" in error.message for name in _WITHOUT_LEADER):
                 raise
     return found
 
