@@ -26,7 +26,7 @@ LONG = frozenset(
         *("test_spark", "test_spark_tokens", "test_streams_chains", "test_streams_docs"),
         *("test_streams_topics", "test_streams_upgrade", "test_flink", "test_kerberos_page"),
         *("test_security_page", "test_suites_on_three_nodes", "test_transactions", "test_streams"),
-        *("test_streams_driver", "test_sql_replacement", "test_groups_churn", "test_durability"),
+        *("test_streams_driver", "test_sql_replacement", "test_groups_churn"),
         *("test_hosted_java_rights", "test_ladder_special", "test_streams_skew"),
     }
 )
