@@ -5,11 +5,17 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
 import pytest
+from confluent_kafka import KafkaError
+from confluent_kafka.admin import AdminClient
 
+from barnabas.cli import consume_command, produce_command
+from barnabas.cli.client_options import Client
+from barnabas.cli.command_errors import CliError
 from barnabas.testing import Node
 
 from .conftest import Barnabas
@@ -117,6 +123,30 @@ def test_consumed_lines_equal_produced_lines(barnabas: Barnabas, topic: str) -> 
     assert barnabas("consume", topic, "-o", "97", "-p", "0", "-e").lines == lines[97:]
     assert barnabas("consume", topic, "-e").lines == []
     assert barnabas("consume", topic, "-b", "--idle", "0.5").lines == lines
+
+
+def test_consume_ends_when_its_topic_is_deleted(
+    barnabas: Barnabas, topic: str, bootstrap: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(consume_command, "_CHECK_S", 0.1)
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    deleting = threading.Timer(0.5, lambda: admin.delete_topics([topic])[topic].result(30))
+    deleting.start()
+    done = barnabas("consume", topic)
+    deleting.join()
+    assert (done.code, done.out) == (1, "")
+    assert done.err == f"barnabas: topic {topic} does not exist any longer\n"
+
+
+def test_record_that_is_not_acknowledged_names_a_deleted_topic(bootstrap: str, topic: str) -> None:
+    client = Client(bootstrap, {}, 2.0)
+    for name, says in ((topic, "no acknowledgement within 2 s"), ("gone", "does not exist")):
+        sending = produce_command._Sending(
+            client, client.producer(), name, partition=None, timestamp=None, headers=[]
+        )
+        sending._report(KafkaError(KafkaError._MSG_TIMED_OUT), None)
+        with pytest.raises(CliError, match=f"topic {name}.*{says}.*; acknowledged: 0 records"):
+            sending.check()
 
 
 def test_record_that_would_be_written_differently_is_refused(

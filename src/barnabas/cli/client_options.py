@@ -259,6 +259,18 @@ class Client:
                 self.answered()
                 return found
 
+    def check_exists(self, topics: Iterable[str]) -> None:
+        """Raise CliError when the server answers that it has not one of the topics."""
+        from confluent_kafka import KafkaException
+
+        try:
+            found = self.admin.list_topics(timeout=0.5).topics
+        except KafkaException:
+            return  # the server does not answer, which `check_lost` reports
+        for topic in topics:
+            if topic not in found:
+                raise CliError(f"topic {topic} does not exist any longer")
+
     def partitions(self, topic: str) -> list[int]:
         """Return the partition numbers of a topic. Raises CliError when it does not exist."""
         found = self.metadata().topics.get(topic)

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator
 
 _BATCH = 500
+_CHECK_S = 5.0
+"""Between two looks at whether the topics still exist, while no record arrives."""
 
 
 @click.command()
@@ -287,7 +289,7 @@ class _Reading:
 def _copy(reading: _Reading, write: Callable[[record_formats.Entry], bytes], out: BinaryIO) -> None:
     """Write records up to the limit, the end, or the idle time."""
     limit, count = reading.wanted.limit, 0
-    started = last_record = time.monotonic()
+    started = last_record = checked = time.monotonic()
     # On a terminal the records show the progress.
     on_screen = out is sys.stdout.buffer and sys.stdout.isatty()
     label = f"consuming {' '.join(reading.wanted.topics)}"
@@ -309,11 +311,12 @@ def _copy(reading: _Reading, write: Callable[[record_formats.Entry], bytes], out
             else:
                 out.flush()
                 reading.client.check_lost(started)
-                if (
-                    reading.wanted.idle is not None
-                    and time.monotonic() - last_record > reading.wanted.idle
-                ):
+                now = time.monotonic()
+                if reading.wanted.idle is not None and now - last_record > reading.wanted.idle:
                     break
+                if now - max(checked, last_record) > _CHECK_S:
+                    reading.client.check_exists(reading.wanted.topics)
+                    checked = now
             if on_screen:
                 out.flush()
             show(count, count)

@@ -311,6 +311,10 @@ class _Sending:
     def _failure(self) -> CliError:
         error = self._failed
         if error.name() == "_MSG_TIMED_OUT":
+            try:
+                self.client.check_exists([self.topic])
+            except CliError as gone:
+                return CliError(f"{gone.message}; acknowledged: {counted(self.records, 'record')}")
             return CliError(
                 f"topic {self.topic}: no acknowledgement within {self.client.timeout:g} s; "
                 f"acknowledged: {counted(self.records, 'record')} (raise --timeout for more time)"

@@ -53,7 +53,8 @@ def _recover(log: VolumeLog) -> None:
 
 
 def _log_flush_failure(log: VolumeLog, error: KafkaError) -> None:
-    if not log.is_gone:  # a log deleted meanwhile needs no flush
+    # A log that was deleted meanwhile needs no flush, and a failure of its volume has its own line.
+    if not log.is_gone and log.volume.failure is None:
         logger.error("flush failed log=%s error=%s", log.directory, error)
 
 

@@ -141,7 +141,8 @@ class BackgroundTasks:
                 try:
                     await self._disk.fsync(log, log.flush)
                 except KafkaError as error:  # the log was deleted meanwhile, or its disk failed
-                    logger.warning("flush failed log=%s error=%s", log.directory, error)
+                    if log.volume.failure is None:  # a failure has its own line
+                        logger.warning("flush failed log=%s error=%s", log.directory, error)
 
     async def remove_deleted(self) -> None:
         """Remove the files of deleted segments and logs after file.delete.delay.ms."""

@@ -168,7 +168,8 @@ class LogCleaner:
                 if found is not None:
                     candidates.append(found)
             except KafkaError as error:
-                logger.error("cannot compact partition=%r error=%s", partition, error)
+                if known.volume.failure is None:  # a failure has its own line
+                    logger.error("cannot compact partition=%r error=%s", partition, error)
         return cleaning_plan.filthiest(candidates)
 
     def _limits(self) -> "Limits":
