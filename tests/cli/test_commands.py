@@ -5,13 +5,11 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
 import time
 from pathlib import Path
 
 import pytest
 from confluent_kafka import KafkaError
-from confluent_kafka.admin import AdminClient
 
 from barnabas.cli import consume_command, produce_command
 from barnabas.cli.client_options import Client
@@ -126,14 +124,19 @@ def test_consumed_lines_equal_produced_lines(barnabas: Barnabas, topic: str) -> 
 
 
 def test_consume_ends_when_its_topic_is_deleted(
-    barnabas: Barnabas, topic: str, bootstrap: str, monkeypatch: pytest.MonkeyPatch
+    barnabas: Barnabas, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    check_lost, deleted = Client.check_lost, list[str]()
+
+    def idle(client: Client, since: float) -> None:
+        if not deleted:
+            client.wait(client.admin.delete_topics([topic])[topic])
+            deleted.append(topic)
+        check_lost(client, since)
+
+    monkeypatch.setattr(Client, "check_lost", idle)
     monkeypatch.setattr(consume_command, "_CHECK_S", 0.1)
-    admin = AdminClient({"bootstrap.servers": bootstrap})
-    deleting = threading.Timer(0.5, lambda: admin.delete_topics([topic])[topic].result(30))
-    deleting.start()
     done = barnabas("consume", topic)
-    deleting.join()
     assert (done.code, done.out) == (1, "")
     assert done.err == f"barnabas: topic {topic} does not exist any longer\n"
 
