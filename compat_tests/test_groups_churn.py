@@ -37,7 +37,7 @@ QUICK_GROUPS = {
 CLASSIC = {
     "group.protocol": "classic",
     "partition.assignment.strategy": "cooperative-sticky",
-    "session.timeout.ms": 25_000,
+    "session.timeout.ms": 45_000,
     "heartbeat.interval.ms": 200,
 }
 CONSUMER = {"group.protocol": "consumer"}
