@@ -27,5 +27,5 @@ def is_alive(pid: int) -> bool:
     """True when the process has not ended; one that ended and was not waited for is not alive."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):  # the second when it ends in the read
         return False

@@ -18,6 +18,7 @@ from compat_tests.pipeline.connect_workers import RunnerProcess
 from compat_tests.pipeline.forward_kills import ForwardJob
 from compat_tests.pipeline.killed_job import children, read_committed, wait_until
 from compat_tests.servers import ServerProcess
+from tests.processes import is_alive
 
 pytestmark = [
     setup.needed,
@@ -186,13 +187,6 @@ def _children(pid: int) -> list[int]:
     return []
 
 
-def is_running(pid: int) -> bool:
-    """True for a process that exists and is not a zombie."""
-    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    return False
-
-
 def produce(bootstrap: str, topic: str, first: int, end: int) -> None:
     producer = Producer({"bootstrap.servers": bootstrap})
     for number in range(first, end):
@@ -247,7 +241,7 @@ def test_submitted_runner_copies_on_a_cluster_and_stops_with_all_its_processes(
         others = runner.descendants()
         runner.process.terminate()
         assert runner.process.wait(120) == 0, runner.log_tail()
-        runner.wait(lambda: not any(map(is_running, others)), 120)
+        runner.wait(lambda: not any(map(is_alive, others)), 120)
         assert "stop requested" in runner.log_tail()
     finally:
         runner.stop()

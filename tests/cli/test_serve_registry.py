@@ -19,6 +19,7 @@ import pytest
 from barnabas.cli.main import run
 from barnabas.http import optional_packages
 from barnabas.testing import Node
+from tests.processes import is_alive
 
 _URL = re.compile(r"schema registry ready url=(\S+)")
 _PID = re.compile(r"companion started name=registry pid=(\d+)")
@@ -60,13 +61,6 @@ def eventually(condition: Callable[[], bool], served: ServedRegistry) -> None:
     while not condition():
         assert time.monotonic() < deadline, served.output
         time.sleep(0.02)
-
-
-def is_alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
 
 
 @pytest.fixture

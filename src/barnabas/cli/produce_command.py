@@ -309,15 +309,15 @@ class _Sending:
         }
 
     def _failure(self) -> CliError:
-        error = self._failed
-        if error.name() == "_MSG_TIMED_OUT":
-            try:
-                self.client.check_exists([self.topic])
-            except CliError as gone:
-                return CliError(f"{gone.message}; acknowledged: {counted(self.records, 'record')}")
-            return CliError(
-                f"topic {self.topic}: no acknowledgement within {self.client.timeout:g} s; "
-                f"acknowledged: {counted(self.records, 'record')} (raise --timeout for more time)"
-            )
-        failure = self.client.failure(error, f"topic {self.topic}")
-        return CliError(f"{failure.message}; acknowledged: {counted(self.records, 'record')}")
+        error, acknowledged = self._failed, f"acknowledged: {counted(self.records, 'record')}"
+        if error.name() != "_MSG_TIMED_OUT":
+            failure = self.client.failure(error, f"topic {self.topic}")
+            return CliError(f"{failure.message}; {acknowledged}")
+        try:
+            self.client.check_exists([self.topic])
+        except CliError as gone:
+            return CliError(f"{gone.message}; {acknowledged}")
+        return CliError(
+            f"topic {self.topic}: no acknowledgement within {self.client.timeout:g} s; "
+            f"{acknowledged} (raise --timeout for more time)"
+        )

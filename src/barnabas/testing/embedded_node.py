@@ -13,7 +13,7 @@ from barnabas.config import NodeConfig
 from barnabas.server.node.node import Node as ServerNode
 from barnabas.server.node.startup_checks import first_error
 from barnabas.testing.node_security import ADMIN, NodeSecurity, Security
-from barnabas.testing.server_context import ServerContext
+from barnabas.testing.server_context import ServerContext, bootstrap_of
 
 _START_TIMEOUT_S = 60.0
 _STOP_TIMEOUT_S = 30.0
@@ -50,9 +50,7 @@ class Node(ServerContext):
     @property
     def bootstrap(self) -> str:
         """The value of `bootstrap.servers` for clients. Raises RuntimeError before the start."""
-        if not self.port:
-            raise RuntimeError("the node has no port yet: start it, as `with` does, before clients")
-        return f"127.0.0.1:{self.port}"
+        return bootstrap_of(self.port)
 
     def client_config(self, user: str = ADMIN) -> dict[str, str]:
         """Return the settings of a user's client, for librdkafka and clients built on it.

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Self
 
 from barnabas import parent_pipe
-from barnabas.testing.server_context import ServerContext
+from barnabas.testing.server_context import ServerContext, bootstrap_of
 
 _READY = re.compile(r" ready listeners=(\S*)")
 _CLIENTS = re.compile(r"PLAINTEXT://[^:,]*:(\d+)")
@@ -44,9 +44,7 @@ class NodeProcess(ServerContext):
     @property
     def bootstrap(self) -> str:
         """The value of `bootstrap.servers` for clients. Raises RuntimeError before the start."""
-        if not self.port:
-            raise RuntimeError("the node has no port yet: start it, as `with` does, before clients")
-        return f"127.0.0.1:{self.port}"
+        return bootstrap_of(self.port)
 
     @property
     def pid(self) -> int:

@@ -8,6 +8,13 @@ from types import TracebackType
 from typing import Self
 
 
+def bootstrap_of(port: int) -> str:
+    """Return the address of a node of this host for clients. Raises RuntimeError without a port."""
+    if not port:
+        raise RuntimeError("the node has no port yet: start it, as `with` does, before clients")
+    return f"127.0.0.1:{port}"
+
+
 class ServerContext(ABC):
     """Servers that a `with` statement starts, and closes in any case.
 

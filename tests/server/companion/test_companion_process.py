@@ -15,6 +15,7 @@ import trio
 from barnabas.server.companion.companion_process import CompanionPlan, Companions
 from barnabas.server.companion.companion_supervision import RestartPolicy
 from tests.client.harness import eventually
+from tests.processes import is_alive
 
 FAST = RestartPolicy(first_delay_s=0.02, longest_delay_s=0.1, stop_grace_s=0.5)
 
@@ -51,13 +52,6 @@ def plan(path: Path, what: str) -> CompanionPlan:
 def starts(path: Path) -> list[list[str]]:
     """Return process id, priority and address of each start so far."""
     return [line.split() for line in path.read_text().splitlines()] if path.exists() else []
-
-
-def is_alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
 
 
 def supervise(

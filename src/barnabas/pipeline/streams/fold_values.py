@@ -24,7 +24,7 @@ _ALL_DIGITS: Final = decimal.Context(prec=100)
 
 
 _NUMBERS: Final = {"decimal": Decimal, "double": float, "float": float}
-_CONVERTED: Final = re.compile("decimal|double|float")
+_CONVERTED: Final = re.compile("|".join(_NUMBERS))
 
 
 def _shape(kind: DataType) -> Shape:
