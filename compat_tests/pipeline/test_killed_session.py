@@ -1,7 +1,10 @@
-"""Sessions of Spark in their own processes: what a killed one leaves, and one that comes again."""
+"""Sessions of Spark in their own processes: what one leaves, how it comes again, its files."""
 
 import os
+import re
+import shutil
 import signal
+import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -41,6 +44,32 @@ for _ in range(2):
     process.session.stop()
 """
 
+# A micro-batch with state, and a directory whose permissions Java's library does not know.
+WRITTEN = """
+import sys
+from pathlib import Path
+from barnabas.pipeline.spark.session import SessionSettings, SparkProcess
+
+root = Path(sys.argv[1])
+names = ("spark.sql.shuffle.partitions", "spark.hadoop.fs.permissions.umask-mode", *sys.argv[2:3])
+properties = dict(zip(names, ("2", "027", "org.apache.hadoop.fs.LocalFileSystem")))
+process = SparkProcess.start(
+    SessionSettings(root / "work", "local[1]", is_short_lived=True, properties=properties)
+)
+session = process.session
+(root / "input").mkdir()
+(root / "input" / "letters.txt").write_text("a b a".replace(" ", chr(10)))
+counts = session.readStream.text(str(root / "input")).groupBy("value").count()
+written = counts.writeStream.format("noop").outputMode("complete").trigger(availableNow=True)
+written.option("checkpointLocation", str(root / "checkpoint")).start().awaitTermination()
+hadoop = session._jvm.org.apache.hadoop.fs
+path = hadoop.Path(str(root / "checkpoint" / "sticky"))
+files = path.getFileSystem(session._jsc.hadoopConfiguration())
+files.mkdirs(path)
+files.setPermission(path, hadoop.permission.FsPermission("1755"))
+process.stop()
+"""
+
 
 def test_submitted_session_that_ended_starts_again_with_its_properties(tmp_path: Path) -> None:
     environment = {**setup.environment(), "PYSPARK_SUBMIT_ARGS": "--master local[1] pyspark-shell"}
@@ -70,3 +99,36 @@ def test_killed_session_leaves_the_working_directory_clean(tmp_path: Path) -> No
         process.kill()
     assert list(working.iterdir()) == []
     assert len(list(scratch.glob("artifacts-*"))) == 1
+
+
+def written(root: Path, *arguments: str) -> tuple[dict[str, int], int]:
+    """Return the permissions below the checkpoint of a query, and how often `chmod` ran."""
+    calls, command = root / "calls", root / "bin" / "chmod"
+    command.parent.mkdir(parents=True)
+    calls.touch()
+    command.write_text(f'#!/bin/sh\necho >>{calls}\nexec {shutil.which("chmod")} "$@"\n')
+    command.chmod(0o755)
+    environment = {**os.environ, "PATH": f"{command.parent}:{os.environ['PATH']}"}
+    subprocess.run(
+        [sys.executable, "-c", WRITTEN, str(root), *arguments], env=environment, check=True
+    )
+    checkpoint = root / "checkpoint"
+    found = {
+        re.sub(r"[0-9a-f]{8}-[-0-9a-f]{27}", "ID", str(path.relative_to(checkpoint))): stat.S_IMODE(
+            path.stat().st_mode
+        )
+        for path in checkpoint.rglob("*")
+    }
+    return found, len(calls.read_text())
+
+
+def test_files_of_a_session_have_the_permissions_of_hadoop(tmp_path: Path) -> None:
+    ours, few = written(tmp_path / "ours")
+    cached, again = written(tmp_path / "cached")
+    hadoop, many = written(tmp_path / "hadoop", "spark.hadoop.fs.file.impl")
+    assert ours == cached == hadoop
+    assert ours["sticky"] == 0o1755
+    assert {ours["commits/0"], ours["commits/.0.crc"], ours["state/0/1/1.changelog"]} == {0o640}
+    assert ours["state/0/1"] == 0o750
+    assert few == again == 1, "the directory with the sticky bit"
+    assert many > 20

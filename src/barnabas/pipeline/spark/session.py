@@ -18,6 +18,7 @@ from barnabas.pipeline.delivery.driver.spark_library import SparkSession, pyspar
 from barnabas.pipeline.spark import (
     class_archive,
     jar_cache,
+    local_file_system,
     object_store,
     table_formats,
     worker_environment,
@@ -27,6 +28,8 @@ _LOG_SETTINGS: Final = Path(__file__).with_name("log4j2.properties").as_uri()
 _LOG_OPTION: Final = "-Dlog4j2.configurationFile="
 _JVM_OPTIONS: Final = (
     "-XX:+UseSerialGC",
+    # Loading Spark's classes passes the default limit, and each time is a full collection.
+    "-XX:MetaspaceSize=256m",
     "-Xlog:disable",
     "-Xlog:all=error:stderr",
     f"{_LOG_OPTION}{_LOG_SETTINGS}",
@@ -173,7 +176,11 @@ def _session(configuration: Any, settings: SessionSettings) -> SparkSession:
     """Return a session, in a JVM that keeps its files below the work directory."""
     given = pyspark().SparkConf()  # has the properties of spark-submit
     spark_internals.new_context(given.setAll(configuration.getAll()), settings.work_directory)
-    return pyspark("sql").SparkSession.builder.config(conf=configuration).getOrCreate()
+    session = pyspark("sql").SparkSession.builder.config(conf=configuration).getOrCreate()
+    if settings.is_local:
+        hadoop = spark_internals.hadoop_configuration(session)
+        local_file_system.install(spark_internals.jvm(session), hadoop, settings.cache_directory)
+    return session
 
 
 def _attached(settings: SessionSettings) -> SparkSession:

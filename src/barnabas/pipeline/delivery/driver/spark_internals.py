@@ -24,6 +24,10 @@ _EXIT_TIMEOUT_S: Final = 30.0
 _JARS: Final = "spark.jars"
 _SECRET: Final = re.compile(r"secret|password|token|access[._]?key", re.IGNORECASE)
 """The names of properties that Spark does not show in its logs, and of variables of Amazon's."""
+_NAME_QUESTIONS: Final = ("r\nu\n", "r\nm\n")
+"""Py4J's commands that request what an unknown name is, and what a member of a class is."""
+_PACKAGE, _CLASS, _METHOD = "yp", "yc", "ym"
+"""Py4J's answers; the name of a class follows."""
 _ARTIFACTS: Final = "org.apache.spark.sql.artifact.ArtifactManager$"
 _ARTIFACTS_ROOT: Final = "artifactRootDirectory"
 _ARTIFACTS_ARE_SET: Final = "bitmap$0"
@@ -84,6 +88,7 @@ def new_context(configuration: Any, directory: Path) -> Any:
     whole = pyspark().SparkConf()
     whole.setAll([(name, value) for name, value in every if name != _JARS])
     context = pyspark().SparkContext.getOrCreate(whole)
+    remember_names(context._gateway._gateway_client)
     _place_artifacts(context._jvm, directory)
     # The JVM keeps a connection to it: its end would be a trace on standard error.
     context._accumulatorServer.handle_error = _ignore
@@ -125,6 +130,35 @@ def _close_connections_of_results() -> None:
         return file, connection
 
     util.local_connect_and_auth = connected
+
+
+def remember_names(client: Any) -> None:
+    """Request once from the JVM what a name is: a package, a class, or a method of a class.
+
+    PySpark requests it for each function of each expression, and each time the JVM looks for the
+    class in all of its jars, and copies the list of the methods of the class.
+    """
+    send = client.send_command
+    answers: dict[str, str] = {}
+
+    @functools.wraps(send)
+    def sent(command: str, *args: Any, **options: Any) -> Any:
+        if not command.startswith(_NAME_QUESTIONS):
+            return send(command, *args, **options)
+        if (answer := answers.get(command)) is None:
+            answer = send(command, *args, **options)
+            if _is_final(command, answer):
+                answers[command] = answer
+        return answer
+
+    client.send_command = sent
+
+
+def _is_final(command: str, answer: str) -> bool:
+    """True when a name stays what it is. A class that is added later was a package before."""
+    if answer == _PACKAGE:
+        return command.split("\n")[2].rpartition(".")[2].islower()
+    return answer.startswith((_CLASS, _METHOD))
 
 
 def _place_artifacts(machine: Any, directory: Path) -> None:
