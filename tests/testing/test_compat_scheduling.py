@@ -7,7 +7,7 @@ import pytest
 
 from compat_tests.scheduling import (
     CLUSTERS,
-    LONG,
+    FIRST,
     NODES,
     PIPELINES,
     home_of,
@@ -52,16 +52,21 @@ def test_process_takes_of_its_part_then_of_the_longest_and_clusters_last() -> No
     assert part_to_take(NODES, Counter({CLUSTERS: 3}), workers) == CLUSTERS
 
 
-def test_long_modules_of_a_part_are_its_first_and_the_others_keep_their_order() -> None:
-    first, second, long = (f"compat_tests/{name}.py" for name in ("test_a", "test_b", "test_flink"))
-    modules = [first, "compat_tests/pipeline/test_mirror.py", second, long]
+def test_long_modules_start_in_their_order_and_the_others_keep_theirs() -> None:
+    names = ("test_a", "test_sasl", "test_b", "test_flink", "pipeline/test_mirror")
+    modules = [f"compat_tests/{name}.py" for name in names]
     order = []
-    while of_part := [module for module in modules if part_of(module) == NODES]:
+    while any(part_of(module) == NODES for module in modules):
         order.append(next_of(modules, NODES))
         modules.remove(order[-1])
-        assert order[-1] in of_part
-    assert order == [long, first, second]
+    assert [Path(module).stem for module in order] == [
+        "test_flink",
+        "test_sasl",
+        "test_a",
+        "test_b",
+    ]
 
 
-def test_long_modules_exist() -> None:
-    assert {path.stem for path in COMPAT_TESTS.rglob("test_*.py")} >= LONG
+def test_long_modules_exist_and_are_named_once() -> None:
+    assert {path.stem for path in COMPAT_TESTS.rglob("test_*.py")} >= set(FIRST)
+    assert len(set(FIRST)) == len(FIRST)
