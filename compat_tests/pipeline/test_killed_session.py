@@ -51,14 +51,17 @@ from pathlib import Path
 from barnabas.pipeline.spark.session import SessionSettings, SparkProcess
 
 root = Path(sys.argv[1])
-names = ("spark.sql.shuffle.partitions", "spark.hadoop.fs.permissions.umask-mode", *sys.argv[2:3])
-properties = dict(zip(names, ("2", "027", "org.apache.hadoop.fs.LocalFileSystem")))
+properties = {
+    "spark.sql.shuffle.partitions": "2",
+    "spark.hadoop.fs.permissions.umask-mode": "027",
+    **{name: "org.apache.hadoop.fs.LocalFileSystem" for name in sys.argv[2:]},
+}
 process = SparkProcess.start(
     SessionSettings(root / "work", "local[1]", is_short_lived=True, properties=properties)
 )
 session = process.session
 (root / "input").mkdir()
-(root / "input" / "letters.txt").write_text("a b a".replace(" ", chr(10)))
+(root / "input" / "letters.txt").write_text("a\\nb\\na")
 counts = session.readStream.text(str(root / "input")).groupBy("value").count()
 written = counts.writeStream.format("noop").outputMode("complete").trigger(availableNow=True)
 written.option("checkpointLocation", str(root / "checkpoint")).start().awaitTermination()
@@ -101,24 +104,23 @@ def test_killed_session_leaves_the_working_directory_clean(tmp_path: Path) -> No
     assert len(list(scratch.glob("artifacts-*"))) == 1
 
 
-def written(root: Path, *arguments: str) -> tuple[dict[str, int], int]:
-    """Return the permissions below the checkpoint of a query, and how often `chmod` ran."""
+def written(root: Path, *replaced: str) -> tuple[dict[str, int], int]:
+    """Return the permissions below the checkpoint of a query, and how often `chmod` ran.
+
+    `replaced` has the properties that Hadoop's own file system is the value of.
+    """
     calls, command = root / "calls", root / "bin" / "chmod"
     command.parent.mkdir(parents=True)
     calls.touch()
     command.write_text(f'#!/bin/sh\necho >>{calls}\nexec {shutil.which("chmod")} "$@"\n')
     command.chmod(0o755)
     environment = {**os.environ, "PATH": f"{command.parent}:{os.environ['PATH']}"}
-    subprocess.run(
-        [sys.executable, "-c", WRITTEN, str(root), *arguments], env=environment, check=True
-    )
-    checkpoint = root / "checkpoint"
-    found = {
-        re.sub(r"[0-9a-f]{8}-[-0-9a-f]{27}", "ID", str(path.relative_to(checkpoint))): stat.S_IMODE(
-            path.stat().st_mode
-        )
-        for path in checkpoint.rglob("*")
-    }
+    command_line = [sys.executable, "-c", WRITTEN, str(root), *replaced]
+    subprocess.run(command_line, env=environment, check=True)
+    checkpoint, found = root / "checkpoint", dict[str, int]()
+    for path in checkpoint.rglob("*"):
+        name = re.sub(r"[0-9a-f]{8}-[-0-9a-f]{27}", "ID", str(path.relative_to(checkpoint)))
+        found[name] = stat.S_IMODE(path.stat().st_mode)
     return found, len(calls.read_text())
 
 

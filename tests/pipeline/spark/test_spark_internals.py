@@ -61,6 +61,14 @@ def test_name_that_stays_what_it_is_is_requested_once(
     assert client.commands == [command] * times
 
 
+def test_client_of_a_second_session_keeps_what_it_remembers() -> None:
+    client = Client("ym")
+    spark_internals.remember_names(client)
+    first = client.send_command
+    spark_internals.remember_names(client)
+    assert client.send_command is first
+
+
 def test_names_are_remembered_apart() -> None:
     client = Client("ym")
     spark_internals.remember_names(client)

@@ -26,8 +26,9 @@ _SECRET: Final = re.compile(r"secret|password|token|access[._]?key", re.IGNORECA
 """The names of properties that Spark does not show in its logs, and of variables of Amazon's."""
 _NAME_QUESTIONS: Final = ("r\nu\n", "r\nm\n")
 """Py4J's commands that request what an unknown name is, and what a member of a class is."""
-_PACKAGE, _CLASS, _METHOD = "yp", "yc", "ym"
-"""Py4J's answers; the name of a class follows."""
+_PACKAGE: Final = "yp"
+_CLASS_OR_METHOD: Final = ("yc", "ym")
+"""How Py4J's answers start; the name of a class follows."""
 _ARTIFACTS: Final = "org.apache.spark.sql.artifact.ArtifactManager$"
 _ARTIFACTS_ROOT: Final = "artifactRootDirectory"
 _ARTIFACTS_ARE_SET: Final = "bitmap$0"
@@ -139,6 +140,8 @@ def remember_names(client: Any) -> None:
     class in all of its jars, and copies the list of the methods of the class.
     """
     send = client.send_command
+    if hasattr(send, "__wrapped__"):  # the JVM outlives its sessions
+        return
     answers: dict[str, str] = {}
 
     @functools.wraps(send)
@@ -158,7 +161,7 @@ def _is_final(command: str, answer: str) -> bool:
     """True when a name stays what it is. A class that is added later was a package before."""
     if answer == _PACKAGE:
         return command.split("\n")[2].rpartition(".")[2].islower()
-    return answer.startswith((_CLASS, _METHOD))
+    return answer.startswith(_CLASS_OR_METHOD)
 
 
 def _place_artifacts(machine: Any, directory: Path) -> None:
