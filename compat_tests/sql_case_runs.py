@@ -15,6 +15,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any, cast
 
 from barnabas.pipeline.sql.analysis.applied_statements import Definition, StartedQuery, applied
+from barnabas.pipeline.sql.analysis.collection_limits import limits_of
 from barnabas.pipeline.sql.catalog.catalog_changes import Catalog
 from barnabas.pipeline.sql.catalog.source_definitions import Defaults
 from barnabas.pipeline.sql.planning.query_writing import written
@@ -296,6 +297,7 @@ def _defaults(properties: dict[str, Any], registry: str) -> Defaults:
         str(given.get("persistence.wrap.single.values", "true")).lower() == "true",
         str(given.get("output.topic.name.prefix", "")),
         schemas=RegistryInference(registry) if registry else None,
+        limits=limits_of({name: str(each) for name, each in properties.items()}),
     )
 
 

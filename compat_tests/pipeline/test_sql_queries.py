@@ -32,16 +32,17 @@ CREATE TABLE items (item STRING PRIMARY KEY, name STRING)
 """
 
 
-def driver_of(engine: Any, query: str, registry: str = "") -> ks.TestDriver:
-    """Return a driver that runs the queries of a script."""
-    described = partial(describe, query=query, registry=registry)
+def driver_of(engine: Any, query: str, registry: str = "", **limits: int) -> ks.TestDriver:
+    """Return a driver that runs the queries of a script; `limits` are of COLLECT_LIST and _SET."""
+    described = partial(describe, query=query, registry=registry, **limits)
     return ks.TestDriver(described, session=engine.session, registry=registry)
 
 
-def describe(app: ks.App, query: str, registry: str = "") -> None:
+def describe(app: ks.App, query: str, registry: str = "", **limits: int) -> None:
     """Describe the queries of a script in an app."""
     catalog = Catalog()
-    defaults = Defaults(schemas=RegistryInference(registry) if registry else None)
+    schemas = RegistryInference(registry) if registry else None
+    defaults = Defaults(schemas=schemas, limits=limits)
     for statement in parse_script(SOURCES + query):
         assert isinstance(statement, Definition)
         found = applied(statement, catalog, defaults)
@@ -227,6 +228,24 @@ def test_sessions_are_windows_of_activity(engine) -> None:
             ("pen", 3, 12): {"N": 2, "TOTAL": 3, "MAPS": [{"pen": ["b"]}, {"pen": ["a"]}]},
             ("pen", 40, 40): {"N": 1, "TOTAL": 3, "MAPS": [{"pen": None}]},
         }
+
+
+def test_collections_keep_the_first_values_up_to_a_limit(engine) -> None:
+    """Both by a fold and by Spark's aggregation, which COUNT_DISTINCT needs."""
+    query = """
+    CREATE TABLE folds AS SELECT item, COLLECT_LIST(id) AS l, COLLECT_SET(id) AS s FROM orders
+        GROUP BY item;
+    CREATE TABLE sparks AS SELECT item, COLLECT_LIST(id) AS l, COUNT_DISTINCT(id) AS n FROM orders
+        GROUP BY item;
+    """
+    with driver_of(engine, query, COLLECT_LIST=2, COLLECT_SET=1) as driver:
+        driver.pipe("orders", *(order(each, item="pen", ms=each) for each in (9, 9, 7)))
+        for topic, expected in (
+            ("FOLDS", {"L": [9, 9], "S": [9]}),
+            ("SPARKS", {"L": [9, 9], "N": 2}),
+        ):
+            (found,) = driver.table(topic).values()
+            assert json.loads(found) == expected
 
 
 def test_rows_of_a_table_move_between_groups(engine) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from barnabas.pipeline.sql.catalog import format_rules, registered_columns
@@ -63,6 +63,10 @@ _UNITS: Final = {
 _WINDOWS: Final = ("TUMBLING", "HOPPING", "SESSION")
 
 
+def _no_limits() -> dict[str, int]:
+    return {}
+
+
 @dataclass(frozen=True)
 class Defaults:
     """Settings of a session, for properties that a statement leaves out."""
@@ -75,6 +79,8 @@ class Defaults:
     replicas: int | None = None
     schemas: RegisteredSchemas | None = None
     """The columns of schemas in the registry, for statements that leave them out."""
+    limits: Mapping[str, int] = field(default_factory=_no_limits)
+    """The most values that COLLECT_LIST and COLLECT_SET keep, by aggregate."""
 
 
 def declared(statement: CreateSource, types: Mapping[str, SqlType], defaults: Defaults) -> Source:

@@ -54,8 +54,12 @@ class FoldForm:
     undo: Callable[[Any, Values], Any] | None = None
 
 
-def fold_form(name: str, types: Sequence[SqlType], returns: SqlType) -> FoldForm:
+def fold_form(
+    name: str, types: Sequence[SqlType], returns: SqlType, limit: int | None = None
+) -> FoldForm:
     """Return the form of an aggregate of arguments of these types.
+
+    `limit` is the most values that COLLECT_LIST or COLLECT_SET keeps.
 
     Raises UnresolvedError for an aggregate that has none.
     """
@@ -66,9 +70,9 @@ def fold_form(name: str, types: Sequence[SqlType], returns: SqlType) -> FoldForm
     if name in ("MIN", "MAX"):
         return _extreme(min if name == "MIN" else max, returns)
     if name in ("COLLECT_LIST", "COLLECT_SET"):
-        return _collected(returns, is_set=name == "COLLECT_SET")
+        return _collected(returns, limit, is_set=name == "COLLECT_SET")
     if name == "ATTR":
-        values = _collected(array(returns), is_set=False)
+        values = _collected(array(returns), None, is_set=False)
         return replace(values, result=_only_value)
     if name in ("TOPK", "TOPKDISTINCT") and len(types) == 2:
         return _top(returns, is_set=name == "TOPKDISTINCT")
@@ -115,9 +119,9 @@ def _extreme(choose: Callable[..., Any], returns: SqlType) -> FoldForm:
     return FoldForm(returns, None, lambda state, values: merge(state, values[0]), merge, _itself)
 
 
-def _collected(returns: SqlType, *, is_set: bool) -> FoldForm:
+def _collected(returns: SqlType, limit: int | None, *, is_set: bool) -> FoldForm:
     def merge(one: list[Any], other: list[Any]) -> list[Any]:
-        return [*one, *(each for each in other if not is_set or each not in one)]
+        return [*one, *(each for each in other if not is_set or each not in one)][:limit]
 
     def undo(state: list[Any], values: Values) -> list[Any]:
         """Take out the last value that is equal."""

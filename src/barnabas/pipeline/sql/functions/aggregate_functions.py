@@ -7,6 +7,7 @@ TOPKDISTINCT, and all values for the others.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from barnabas.pipeline.sql.functions.function_values import (
@@ -44,7 +45,7 @@ from barnabas.pipeline.sql.sql_types import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from barnabas.pipeline.sql.functions.function_values import Column
+    from barnabas.pipeline.sql.functions.function_values import Column, ResolvedAggregate
 
 DISTINCT_MAX: Final = 1000
 """The most different values that HISTOGRAM counts."""
@@ -149,6 +150,15 @@ def _set(value: Column) -> Column:
     """Return the different values in ascending order, a NULL last; folds have their order."""
     found = spark().collect_set(spark().struct(value.alias("v")))
     return spark().array_sort(_values(found))
+
+
+def first_values(aggregate: ResolvedAggregate, limit: int) -> ResolvedAggregate:
+    """Return an aggregate whose array has the first `limit` values alone."""
+
+    def column(*arguments: Column) -> Column:
+        return spark().slice(aggregate.column(*arguments), 1, limit)
+
+    return replace(aggregate, column=column, limit=limit)
 
 
 def _top(value: Column, number: Column) -> Column:

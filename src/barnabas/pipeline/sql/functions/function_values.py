@@ -196,6 +196,8 @@ class ResolvedAggregate:
     column: Build = field(compare=False)
     has_position: bool = False
     """True when the frame needs the columns of `POSITION`."""
+    limit: int | None = None
+    """The most values that COLLECT_LIST or COLLECT_SET keeps, None for all."""
 
 
 POSITION: Final = ("_offset", "_timestamp", "_partition")

@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from barnabas.pipeline.definitions.config_types import ConfigValueError
+from barnabas.pipeline.sql.analysis.collection_limits import limited, limits_of
 from barnabas.pipeline.sql.analysis.plan_values import WrittenQuery
 from barnabas.pipeline.sql.analysis.query_analysis import plan_of
 from barnabas.pipeline.sql.catalog.catalog_changes import Catalog
@@ -32,7 +33,7 @@ def planned_statement(props: Mapping[str, str]) -> WrittenQuery:
     catalog = Catalog(known.sources, known.types)
     try:
         name, query, is_insert = _parts(text)
-        plan = plan_of(query, catalog, is_persistent=True)
+        plan = limited(plan_of(query, catalog, is_persistent=True), limits_of(props))
         return WrittenQuery(plan, catalog.source(name), not is_insert, is_insert)
     except (SqlError, UnresolvedError) as error:
         raise ConfigValueError.of(STATEMENT, text, str(error)) from None

@@ -7,6 +7,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from barnabas.pipeline.jobs.job_config import QUERY_CLASS, TARGET_TOPIC
+from barnabas.pipeline.sql.analysis.collection_limits import LIMIT_PROPERTIES
 from barnabas.pipeline.sql.hosting.query_properties import (
     DEFINITIONS,
     PHASE,
@@ -25,7 +26,12 @@ if TYPE_CHECKING:
 
 DEFAULT_GROUP: Final = "barnabas-pipelines"
 _NOT_IN_NAMES: Final = re.compile(r"[^A-Za-z0-9._-]")
-_PASSED_ON: Final = ("errors.deadletterqueue.topic.name", "trigger.ms", "on.trim")
+_PASSED_ON: Final = (
+    "errors.deadletterqueue.topic.name",
+    "trigger.ms",
+    "on.trim",
+    *LIMIT_PROPERTIES,
+)
 """The properties of a session that a query's job gets."""
 
 

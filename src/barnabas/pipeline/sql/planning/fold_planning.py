@@ -45,11 +45,15 @@ def argument_name(aggregate: str, index: int) -> str:
 def is_folded(aggregation: Aggregation, *, is_lasting: bool) -> bool:
     """True when folds make the groups of a stream better than Spark's aggregation.
 
-    COLLECT_SET needs the order of the records. A condition that may cease to be true must know the
-    results that change. Spark's aggregation gives neither. Folds of some types are not exact.
+    COLLECT_SET needs the order of the records, a limit bounds what a group keeps, and a condition
+    that may cease to be true must know the results that change. Spark's aggregation gives none of
+    them. Folds of some types are not exact.
     """
-    names = [each.function.name for each in aggregation.aggregates]
-    if is_lasting and "COLLECT_SET" not in names:
+    needs_order = any(
+        each.function.name == "COLLECT_SET" or each.function.limit is not None
+        for each in aggregation.aggregates
+    )
+    if is_lasting and not needs_order:
         return False
     return all(
         _is_collected(one.type) if each.function.name in _COLLECTED else one.type.name in _EXACT
@@ -87,7 +91,8 @@ def folds_of(aggregation: Aggregation, *, of_table: bool) -> Folds:
     arguments: dict[str, list[str]] = {}
     for each in aggregation.aggregates:
         types = [one.type for one in each.arguments]
-        form = fold_form(each.function.name, types, each.function.returns)
+        made = each.function
+        form = fold_form(made.name, types, made.returns, made.limit)
         if of_table and form.undo is None:
             raise UnresolvedError(f"{each.function.name} {_MISSING}")
         forms[each.name] = form

@@ -11,6 +11,7 @@ from barnabas.pipeline.delivery.driver.cluster_state import ClusterState
 from barnabas.pipeline.delivery.plan import kafka_properties
 from barnabas.pipeline.sql import statement_values as st
 from barnabas.pipeline.sql.analysis.applied_statements import Definition
+from barnabas.pipeline.sql.analysis.collection_limits import check_limit, limited, limits_of
 from barnabas.pipeline.sql.analysis.pull_rules import check_pull
 from barnabas.pipeline.sql.analysis.query_analysis import plan_of
 from barnabas.pipeline.sql.catalog.source_definitions import Defaults
@@ -182,6 +183,7 @@ class SessionStatements:
     def _select(self, statement: st.Select) -> Rows:
         catalog = self.catalog
         plan = plan_of(statement, catalog, is_persistent=False)
+        plan = limited(plan, limits_of(self.properties))
         check_pull(statement, plan, self.properties)
         lookup = lookup_of(statement, plan, catalog)
         found = None if lookup is None else self._backend.looked_up(lookup)
@@ -221,6 +223,7 @@ class SessionStatements:
             return Message(f"removed the property {statement.name}")
         if statement.name == _RESET and statement.value not in ("earliest", "latest"):
             raise UnresolvedError(f"{_RESET} is earliest or latest, and not '{statement.value}'")
+        check_limit(statement.name, statement.value)
         self.properties[statement.name] = statement.value
         return Message(f"set the property {statement.name}")
 
@@ -235,6 +238,7 @@ class SessionStatements:
             given.get("persistence.default.format.value"),
             given.get("persistence.wrap.single.values", "true").lower() == "true",
             schemas=RegistryInference(registry) if registry else None,
+            limits=limits_of(self.properties),
         )
 
     def _librdkafka(self) -> dict[str, Any]:

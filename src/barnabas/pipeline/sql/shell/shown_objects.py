@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 _DEFAULTS: Final = {
     "auto.offset.reset": "earliest",
     "barnabas.sql.query.name": None,
+    "ksql.functions.collect_list.limit": None,
+    "ksql.functions.collect_set.limit": None,
     "ksql.persistence.default.format.key": "KAFKA",
     "ksql.persistence.default.format.value": None,
     "ksql.persistence.wrap.single.values": "true",
