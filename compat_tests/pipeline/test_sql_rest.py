@@ -241,23 +241,33 @@ def test_persistent_query_is_shown_and_pulled_by_its_key(api: httpx.Client, clic
     assert [each["@type"] for each in api.post("/ksql", json=drop).json()] == ["currentStatus"] * 2
 
 
+@pytest.mark.parametrize(
+    ("where", "before", "last"),
+    [("", [b'{"V": 1}'], None), ("WHERE v > 0", [b'{"V": 0}', b'{"V": 1}'], b'{"V": -1}')],
+)
 def test_deleted_row_of_a_table_is_a_tombstone(
-    api: httpx.Client, runner: SqlRunner, unique: Callable[[str], str]
+    api: httpx.Client,
+    runner: SqlRunner,
+    unique: Callable[[str], str],
+    where: str,
+    before: list[bytes],
+    last: bytes | None,
 ) -> None:
     name = unique("table").replace("-", "_").upper()
     text = f"CREATE TABLE {name} (id STRING PRIMARY KEY, v INT) WITH (kafka_topic='{name}', "
     text += "value_format='JSON', partitions=1);"
     assert api.post("/ksql", json={"ksql": text}).status_code == 200
     producer: Any = Producer({"bootstrap.servers": runner.bootstrap})
-    push = {"ksql": f"SELECT v, id FROM {name} EMIT CHANGES LIMIT 2;"}
+    push = {"ksql": f"SELECT v, id FROM {name} {where} EMIT CHANGES LIMIT 2;"}
     with api.stream("POST", "/query", json=push) as response:
         lines = response.iter_lines()
         next(lines)
-        for value, row in (
-            (b'{"V": 1}', {"columns": [1, "a"]}),
-            (None, {"columns": [None, "a"], "tombstone": True}),
+        for values, row in (
+            (before, {"columns": [1, "a"]}),
+            ([last], {"columns": [None, "a"], "tombstone": True}),
         ):
-            producer.produce(name, value, b"a")
+            for value in values:
+                producer.produce(name, value, b"a")
             assert producer.flush(30) == 0
             assert json.loads(next(lines).rstrip(",")) == {"row": row}
 

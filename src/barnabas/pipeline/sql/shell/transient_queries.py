@@ -75,6 +75,8 @@ class TransientRows:
         """Start the query, reading from `start`: earliest or latest."""
         self._left = plan.limit
         self._found: queue.Queue[tuple[str, bool]] = queue.Queue(maxsize=_QUEUED_MAX)
+        self._present: set[int] = set()
+        """The hashes of the keys whose newest row passes the WHERE or HAVING of a table."""
         self._is_closed = threading.Event()
         self._closing = threading.Lock()
         with _starting:
@@ -101,14 +103,21 @@ class TransientRows:
             self._wait_for_positions(len({each.source.topic for each in plan.relations}))
 
     def _frame(self, records: Any, plan: QueryPlan) -> Any:
-        """Return the frame of the texts of rows, and whether each is deleted."""
+        """Return the frame of the texts of rows, whether each is deleted, and the key or null.
+
+        The key is there for a WHERE or HAVING, so that a row that does not pass, and has not passed
+        before, is left out.
+        """
         f = functions()
         value, encode = f.col("value"), JsonColumns(columns_of(plan), is_wrapped=True).encode
         row = encode(value).cast("string")
         if plan.kind != "TABLE":
-            return records.filter("value IS NOT NULL").select(row.alias("row"), f.lit(False))
+            kept = records.filter("value IS NOT NULL")
+            return kept.select(row.alias("row"), f.lit(False), f.lit(None))
         deleted = encode(_deleted(records, plan)).cast("string")
-        return records.select(f.coalesce(row, deleted).alias("row"), value.isNull())
+        has_condition = plan.having is not None or plan.where is not None
+        key = f.to_json(f.struct(f.col("key"))) if has_condition else f.lit(None)
+        return records.select(f.coalesce(row, deleted).alias("row"), value.isNull(), key)
 
     def _wait_for_positions(self, topics: int) -> None:
         """Wait until Spark has noted the first position of each topic.
@@ -150,13 +159,22 @@ class TransientRows:
 
     def _put(self, rows: Any, batch: int) -> None:
         del batch
-        for text, is_deleted in rows.collect():
+        for text, is_deleted, key in rows.collect():
+            if key is not None and not self._is_change(hash(key), is_deleted):
+                continue
             while not self._is_closed.is_set():
                 try:
                     self._found.put((text, is_deleted), timeout=_POLL_S)
                     break
                 except queue.Full:
                     continue
+
+    def _is_change(self, key: int, is_deleted: bool) -> bool:
+        """Return False for a deleted row that was not there."""
+        if is_deleted and key not in self._present:
+            return False
+        (self._present.discard if is_deleted else self._present.add)(key)
+        return True
 
     def _has_more(self) -> bool:
         """Return False behind the last row. Raises the error of the query."""
