@@ -7,6 +7,7 @@ import queue
 import tempfile
 import threading
 import time
+from heapq import nsmallest
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -21,7 +22,7 @@ from barnabas.pipeline.sql.shell.answer_values import DeletedRow
 from barnabas.pipeline.streams.serdes import functions
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from barnabas.pipeline.sql.analysis.plan_values import QueryPlan
     from barnabas.pipeline.streams.stream_app import App
@@ -187,11 +188,15 @@ class TransientRows:
 
 
 class TableRows(TransientRows):
-    """The newest row of each key of a table, once the query has read all that is there."""
+    """The newest row of each key of a table, once the query has read all that is there.
+
+    LIMIT takes the first rows in the order of the keys.
+    """
 
     def __init__(self, app: App, plan: QueryPlan, start: str) -> None:
         """Start the query."""
         self._newest: dict[str, str] = {}
+        self._keys: Iterator[str] | None = None
         super().__init__(app, plan, start)
 
     def _frame(self, records: Any, plan: QueryPlan) -> Any:
@@ -207,11 +212,13 @@ class TableRows(TransientRows):
             return None
         if self._running.isActive and not self._running.awaitTermination(timeout_s):
             return []
-        if self._has_more() or not self._newest:
+        if self._has_more():
             return None
-        wanted = _ROWS_MAX if self._left is None else min(self._left, _ROWS_MAX)
-        keys = list(islice(self._newest, wanted))
-        return self._taken([(self._newest.pop(key), False) for key in keys])
+        if self._keys is None:
+            known, limit = self._newest, self._left
+            self._keys = iter(known if limit is None else nsmallest(limit, known, key=_order))
+        keys = list(islice(self._keys, _ROWS_MAX))
+        return self._taken([(self._newest[key], False) for key in keys]) if keys else None
 
     def _put(self, rows: Any, batch: int) -> None:
         del batch
@@ -219,3 +226,11 @@ class TableRows(TransientRows):
             self._newest.pop(key, None)
             if row is not None:
                 self._newest[key] = row
+
+
+def _order(key: str) -> list[tuple[bool, Any]]:
+    """Return what sorts the texts of keys by their columns, numbers before texts."""
+    values: list[Any] = list(json.loads(key)["key"].values())
+    return [
+        (False, each) if isinstance(each, int | float) else (True, str(each)) for each in values
+    ]
