@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import httpx
 
 from barnabas.pipeline.sql.planning.sql_serdes import key_serde, value_serde
+from barnabas.pipeline.streams.registry_serdes import registry_client
 from barnabas.pipeline.streams.serdes import SerdeContext
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ class CaseSchemas:
     @classmethod
     def registered(cls, registry: str, topics: tuple[Mapping[str, Any], ...]) -> CaseSchemas:
         """Register the schemas of topics in a registry, or in a context of one."""
+        registry_client.cache_clear()  # an id may have been another schema's in an earlier case
         found = cls(registry)
         given = [each for topic in topics for each in _schemas_of(topic)]
         with httpx.Client(base_url=found.registry, timeout=10) as client:

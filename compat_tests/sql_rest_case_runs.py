@@ -10,7 +10,13 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, Final, Self, cast
 
 import httpx
-from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    Consumer,
+    KafkaError,
+    KafkaException,
+    TopicPartition,
+)
 from confluent_kafka.admin import AdminClient, NewTopic
 from kafka import KafkaProducer
 
@@ -304,18 +310,20 @@ def _rows(answer: Sequence[dict[str, Any]]) -> list[Any]:
 
 
 def _consumed(bootstrap: str, topic: str) -> list[TestRecord]:
-    """Return all records of a topic."""
-    consumer: Any = Consumer({"bootstrap.servers": bootstrap, "group.id": "sql-rest-cases"})
+    """Return all committed records of a topic."""
+    settings = {"group.id": "sql-rest-cases", "enable.partition.eof": True}
+    consumer: Any = Consumer({"bootstrap.servers": bootstrap, **settings})
     try:
         partitions = consumer.list_topics(topic, 30).topics[topic].partitions
         found: list[TestRecord] = []
         for number in partitions:
-            _, end = consumer.get_watermark_offsets(TopicPartition(topic, number), 30)
             consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING)])
-            while consumer.position([TopicPartition(topic, number)])[0].offset < end:
-                each = consumer.poll(30)
+            while (each := consumer.poll(30)) is not None and each.error() is None:
                 headers = tuple(each.headers() or ())
                 found.append(TestRecord(each.key(), each.value(), each.timestamp()[1], headers))
+            assert each is not None, f"{topic}-{number} has not sent its records"
+            if each.error().code() != KafkaError._PARTITION_EOF:
+                raise KafkaException(each.error())
         return found
     finally:
         consumer.close()

@@ -68,6 +68,14 @@ CASES = [
         "outputs": [record("s", 1, {"V": "x"}, timestamp=7)],
     },
     {
+        "name": "inserted struct without fields",
+        "statements": [
+            "CREATE STREAM s (k INT KEY, v STRUCT<a INT>) WITH (kafka_topic='s', format='JSON');",
+            "INSERT INTO s (k, v) VALUES (1, STRUCT());",
+        ],
+        "outputs": [record("s", 1, {"V": {"A": None}})],
+    },
+    {
         "name": "error",
         "statements": ["CREATE STREAM s (a INT) WITH (kafka_topic='s', format='JSN');"],
         "expectedException": {"message": "JSN"},
@@ -95,6 +103,7 @@ def test_cases_pass_or_are_named_with_the_difference(
         "own: columns of the registry": None,
         "own: windows [PROTOBUF_NOSR]": None,
         "own: inserted row": None,
+        "own: inserted struct without fields": None,
         "own: error": None,
         "own: other result": "differs: the value is {'V': 1}, and not {'V': 2}",
     }

@@ -99,6 +99,9 @@ CASTS: dict[str, Any] = {
     "cast('2022-04-28T21:44:47.943Z' as timestamp)": datetime.datetime(
         2022, 4, 28, 21, 44, 47, 943000
     ),
+    "cast('2020-02-28T24' as timestamp)": datetime.datetime(2020, 2, 29),
+    "cast('2020-02-29T24:00:00.000+0100' as timestamp)": datetime.datetime(2020, 2, 29, 23),
+    "cast('2020-02-29T24:00:01' as timestamp)": None,
     "cast('2022-04' as timestamp)": datetime.datetime(2022, 4, 1),
     "cast('nothing' as timestamp)": None,
     "cast(array['1', 'x'] as array<int>)": [1, None],

@@ -85,6 +85,7 @@ def type_of(text: str) -> str:
         ("array[null, 1, 2.5]", "ARRAY<DECIMAL(11, 1)>"),
         ("map('a' := 1, 'b' := l)", "MAP<STRING, BIGINT>"),
         ("struct(a := 1, `c` := s)", "STRUCT<`A` INTEGER, `c` STRING>"),
+        ("struct()", "STRUCT< >"),
         ("cast(r as point)", "STRUCT<`X` INTEGER>"),
         ("ifnull(i, l)", "BIGINT"),
         ("coalesce(null, s)", "STRING"),

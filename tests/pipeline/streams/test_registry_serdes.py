@@ -26,6 +26,7 @@ from barnabas.pipeline.data.registered_schemas import RegisteredSchema
 from barnabas.pipeline.delivery.plan.task_failures import TaskFailureError
 from barnabas.pipeline.delivery.rows.spark_columns import ROWS, fitting, spark_type
 from barnabas.pipeline.streams import registry_serdes
+from barnabas.pipeline.streams.avro_serde import SubjectAvro
 from barnabas.pipeline.streams.json_schema_serde import SubjectJsonSchema
 from barnabas.pipeline.streams.protobuf_serde import SubjectProtobuf
 from barnabas.pipeline.streams.python_serdes import decoder, encoder
@@ -83,7 +84,7 @@ PERSON = {
 @contextmanager
 def known(registry: Registry) -> Iterator[None]:
     """Let serdes ask this registry."""
-    with patch.object(registry_serdes, "_registry", lambda urls: registry):
+    with patch.object(registry_serdes, "registry_client", lambda urls: registry):
         yield
 
 
@@ -299,3 +300,30 @@ def test_times_without_a_zone_are_those_of_the_host() -> None:
     assert found.values[0] == EpochMillis(int(naive.timestamp() * 1000))
     with pytest.raises(DataError, match="is not a date"):
         of_row(row)({"day": naive})
+
+
+def test_avro_writes_defaults_for_null_where_the_type_has_none() -> None:
+    part = {
+        "type": "record",
+        "name": "shop.Part",
+        "fields": [{"name": "votes", "type": "long", "default": 10}],
+    }
+    order = {
+        "type": "record",
+        "name": "shop.Order",
+        "fields": [
+            {"name": "id", "type": "int"},
+            {"name": "part", "type": part},
+            {"name": "parts", "type": {"type": "array", "items": ["null", "Part"]}},
+            {"name": "named", "type": {"type": "map", "values": "Part"}},
+            {"name": "note", "type": ["string", "null"], "default": "none"},
+        ],
+    }
+    serde = SubjectAvro("", "t-value", 1, RegisteredSchema("AVRO", json.dumps(order)))
+    empty = {"votes": None}
+    row = {"id": 1, "part": empty, "parts": [empty, None], "named": {"a": empty}, "note": None}
+    filled = {"votes": 10}
+    expected = {"part": filled, "parts": [filled, None], "named": {"a": filled}, "note": None}
+    assert serde.decoded(serde.schema, serde.encoded(row)) == {"id": 1, **expected}
+    with pytest.raises(TypeError):
+        serde.encoded({**row, "id": None})

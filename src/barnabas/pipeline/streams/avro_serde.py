@@ -4,6 +4,7 @@ import datetime
 import functools
 import io
 import json
+import re
 from typing import Any, Final, cast
 
 import attrs
@@ -35,6 +36,7 @@ _TIMES: Final = {
     "timestamp-micros": "TimestampType",
     "date": "DateType",
 }
+_DEFAULT: Final = re.compile(r'"default"\s*:\s*(?!null)')
 
 
 @attrs.frozen
@@ -67,11 +69,17 @@ class SubjectAvro(SubjectSerde):
         return schemaless_reader(io.BytesIO(data), _parsed(writer), _parsed(self.schema))
 
     def encoded(self, value: Any) -> bytes:
-        """Return a value, a row where the schema is a record, as Avro data."""
+        """Return a value, a row where the schema is a record, as Avro data.
+
+        A field that is null has the default of the schema where its type has no null.
+        """
         from fastavro import schemaless_writer  # pyright: ignore[reportUnknownVariableType]
 
-        stream = io.BytesIO()
-        schemaless_writer(stream, _parsed(self.schema), _plain(value))
+        stream, schema = io.BytesIO(), _parsed(self.schema)
+        given = _plain(value)
+        if _has_defaults(self.schema):
+            given = _with_defaults(given, schema, {})
+        schemaless_writer(stream, schema, given)
         return stream.getvalue()
 
 
@@ -151,6 +159,46 @@ def _supported(avro: Any) -> Any:
     if kept.get("logicalType") not in (*_TIMES, "decimal"):
         kept.pop("logicalType", None)
     return kept
+
+
+@functools.cache
+def _has_defaults(schema: RegisteredSchema) -> bool:
+    """True for a schema that may have a default other than null, or refer to one."""
+    texts = (schema.text, *(text for _, text in schema.references))
+    return any(map(_DEFAULT.search, texts))
+
+
+def _with_defaults(value: Any, avro: Any, named: dict[str, Any]) -> Any:
+    """Return a value without the fields that are null and have a default instead.
+
+    `named` has the named schemas before it, and gets those of this one.
+    """
+    if isinstance(avro, list):
+        others = [each for each in cast("list[Any]", avro) if each != "null"]
+        return _with_defaults(value, next(iter(others), "null"), named)
+    described = named.get(avro) if isinstance(avro, str) else avro
+    match described, value:
+        case {"type": "array", "items": inner}, list():
+            return [_with_defaults(each, inner, named) for each in cast("list[Any]", value)]
+        case {"type": "map", "values": inner}, dict():
+            entries = cast("dict[str, Any]", value).items()
+            return {name: _with_defaults(each, inner, named) for name, each in entries}
+        case {"type": "record", "name": name, "fields": fields}, dict():
+            named[name] = described
+            given = cast("dict[str, Any]", value)
+            return {
+                each["name"]: _with_defaults(given.get(each["name"]), each["type"], named)
+                for each in fields
+                if given.get(each["name"]) is not None or not _replaces_null(each)
+            }
+        case _:
+            return value
+
+
+def _replaces_null(field: dict[str, Any]) -> bool:
+    """True for a field with a default whose type has no null."""
+    kind = field["type"]
+    return "default" in field and "null" not in (kind if isinstance(kind, list) else [kind])
 
 
 def _plain(value: Any) -> Any:

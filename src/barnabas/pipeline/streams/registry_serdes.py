@@ -72,7 +72,7 @@ class SubjectSerde(Serde):
         """Return the value of data. Raises DataError, RetriableError, or what a library raises."""
         if len(data) < _PREFIX_BYTES or data[0] != 0:
             raise DataError("it has no schema id")
-        writer = _registry(self.urls).schema_of(int.from_bytes(data[1:_PREFIX_BYTES], "big"))
+        writer = registry_client(self.urls).schema_of(int.from_bytes(data[1:_PREFIX_BYTES], "big"))
         if writer.schema_type != self.schema.schema_type:
             raise DataError(f"its schema is one of {writer.schema_type}")
         return self.decoded(writer, data[_PREFIX_BYTES:])
@@ -168,6 +168,6 @@ def column_type(kind: SparkType) -> DataType:
 
 
 @functools.cache
-def _registry(urls: str) -> RegistryClient:
+def registry_client(urls: str) -> RegistryClient:
     """Return the client of this worker process."""
     return RegistryClient(urls)

@@ -24,6 +24,7 @@ _TIMESTAMP: Final = (
     r"^([0-9]{4})(?:-([0-9]{2})(?:-([0-9]{2})(?:T(?:([0-9]{2})(?::([0-9]{2})"
     r"(?::([0-9]{2})(?:\.([0-9]{1,9}))?)?)?)?(Z|[+-][0-9]{2}:?[0-9]{2})?)?)?)?$"
 )
+_DAY_END: Final = r"T24(?::00(?::00(?:\.0{1,9})?)?)?(Z|[+-][0-9]{2}:?[0-9]{2})?$"
 
 
 def check_cast(kind: SqlType, to: SqlType) -> None:
@@ -132,17 +133,24 @@ def parsed_time(text: Column) -> Column:
 
 
 def parsed_timestamp(text: Column) -> Column:
-    """Return the TIMESTAMP of a text in ISO 8601, or NULL; parts after the year may be missing."""
+    """Return the TIMESTAMP of a text in ISO 8601, or NULL; parts after the year may be missing.
+
+    The hour 24 is the end of the day, without minutes, seconds and fractions other than 0.
+    """
     parts = [spark().regexp_extract(text, _TIMESTAMP, group) for group in range(1, 9)]
     defaults = ("", "01", "01", "00", "00", "00")
     found = [
         spark().when(part == "", default).otherwise(part)
         for part, default in zip(parts[:6], defaults, strict=True)
     ]
+    is_end = text.rlike(_DAY_END)
+    found[3] = spark().when(is_end, "00").otherwise(found[3])
     date, time = spark().concat_ws("-", *found[:3]), spark().concat_ws(":", *found[3:6])
     millis = spark().rpad(parts[6], 3, "0")
     whole = spark().concat(date, spark().lit(" "), time, spark().lit("."), millis, parts[7])
-    return spark().when(text.rlike(_TIMESTAMP), whole.try_cast("timestamp"))
+    days = spark().when(is_end, 1).otherwise(0)
+    at = whole.try_cast("timestamp") + spark().make_interval(days=days)
+    return spark().when(text.rlike(_TIMESTAMP), at)
 
 
 def as_string(value: Column, kind: SqlType) -> Column:

@@ -290,7 +290,8 @@ def _array(node: exp.Expr, scope: Scope) -> TypedExpression:
 
 
 def _struct(node: exp.Expr, scope: Scope) -> TypedExpression:
-    fields = [(pair.this.name, typed(pair.expression, scope)) for pair in _pairs(node)]
+    pairs = _pairs(node) if node.expressions else []
+    fields = [(pair.this.name, typed(pair.expression, scope)) for pair in pairs]
     if len({name for name, _ in fields}) < len(fields):
         raise UnresolvedError("A field is twice in STRUCT")
 

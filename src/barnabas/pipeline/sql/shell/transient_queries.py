@@ -7,6 +7,7 @@ import queue
 import tempfile
 import threading
 import time
+from heapq import nsmallest
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -21,7 +22,7 @@ from barnabas.pipeline.sql.shell.answer_values import DeletedRow
 from barnabas.pipeline.streams.serdes import functions
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from barnabas.pipeline.sql.analysis.plan_values import QueryPlan
     from barnabas.pipeline.streams.stream_app import App
@@ -75,6 +76,8 @@ class TransientRows:
         """Start the query, reading from `start`: earliest or latest."""
         self._left = plan.limit
         self._found: queue.Queue[tuple[str, bool]] = queue.Queue(maxsize=_QUEUED_MAX)
+        self._present: set[int] = set()
+        """The hashes of the keys whose newest row passes the WHERE or HAVING of a table."""
         self._is_closed = threading.Event()
         self._closing = threading.Lock()
         with _starting:
@@ -101,14 +104,21 @@ class TransientRows:
             self._wait_for_positions(len({each.source.topic for each in plan.relations}))
 
     def _frame(self, records: Any, plan: QueryPlan) -> Any:
-        """Return the frame of the texts of rows, and whether each is deleted."""
+        """Return the frame of the texts of rows, whether each is deleted, and the key or null.
+
+        The key is there for a WHERE or HAVING, so that a row that does not pass, and has not passed
+        before, is left out.
+        """
         f = functions()
         value, encode = f.col("value"), JsonColumns(columns_of(plan), is_wrapped=True).encode
         row = encode(value).cast("string")
         if plan.kind != "TABLE":
-            return records.filter("value IS NOT NULL").select(row.alias("row"), f.lit(False))
+            kept = records.filter("value IS NOT NULL")
+            return kept.select(row.alias("row"), f.lit(False), f.lit(None))
         deleted = encode(_deleted(records, plan)).cast("string")
-        return records.select(f.coalesce(row, deleted).alias("row"), value.isNull())
+        has_condition = plan.having is not None or plan.where is not None
+        key = f.to_json(f.struct(f.col("key"))) if has_condition else f.lit(None)
+        return records.select(f.coalesce(row, deleted).alias("row"), value.isNull(), key)
 
     def _wait_for_positions(self, topics: int) -> None:
         """Wait until Spark has noted the first position of each topic.
@@ -150,13 +160,22 @@ class TransientRows:
 
     def _put(self, rows: Any, batch: int) -> None:
         del batch
-        for text, is_deleted in rows.collect():
+        for text, is_deleted, key in rows.collect():
+            if key is not None and not self._is_change(hash(key), is_deleted):
+                continue
             while not self._is_closed.is_set():
                 try:
                     self._found.put((text, is_deleted), timeout=_POLL_S)
                     break
                 except queue.Full:
                     continue
+
+    def _is_change(self, key: int, is_deleted: bool) -> bool:
+        """Return False for a deleted row that was not there."""
+        if is_deleted and key not in self._present:
+            return False
+        (self._present.discard if is_deleted else self._present.add)(key)
+        return True
 
     def _has_more(self) -> bool:
         """Return False behind the last row. Raises the error of the query."""
@@ -169,11 +188,15 @@ class TransientRows:
 
 
 class TableRows(TransientRows):
-    """The newest row of each key of a table, once the query has read all that is there."""
+    """The newest row of each key of a table, once the query has read all that is there.
+
+    LIMIT takes the first rows in the order of the keys.
+    """
 
     def __init__(self, app: App, plan: QueryPlan, start: str) -> None:
         """Start the query."""
         self._newest: dict[str, str] = {}
+        self._keys: Iterator[str] | None = None
         super().__init__(app, plan, start)
 
     def _frame(self, records: Any, plan: QueryPlan) -> Any:
@@ -189,11 +212,13 @@ class TableRows(TransientRows):
             return None
         if self._running.isActive and not self._running.awaitTermination(timeout_s):
             return []
-        if self._has_more() or not self._newest:
+        if self._has_more():
             return None
-        wanted = _ROWS_MAX if self._left is None else min(self._left, _ROWS_MAX)
-        keys = list(islice(self._newest, wanted))
-        return self._taken([(self._newest.pop(key), False) for key in keys])
+        if self._keys is None:
+            known, limit = self._newest, self._left
+            self._keys = iter(known if limit is None else nsmallest(limit, known, key=_order))
+        keys = list(islice(self._keys, _ROWS_MAX))
+        return self._taken([(self._newest[key], False) for key in keys]) if keys else None
 
     def _put(self, rows: Any, batch: int) -> None:
         del batch
@@ -201,3 +226,11 @@ class TableRows(TransientRows):
             self._newest.pop(key, None)
             if row is not None:
                 self._newest[key] = row
+
+
+def _order(key: str) -> list[tuple[bool, Any]]:
+    """Return what sorts the texts of keys by their columns, numbers before texts."""
+    values: list[Any] = list(json.loads(key)["key"].values())
+    return [
+        (False, each) if isinstance(each, int | float) else (True, str(each)) for each in values
+    ]
