@@ -60,13 +60,20 @@ PINGS, WARM_PINGS = 120, 80
 PAUSE_MAX_S = 0.1
 """The pauses between pings are random: a constant one would lock to a job's interval."""
 
+VALUES: dict[str, Callable[[int], str]] = {
+    "copy": lambda n: f"{n:0100d}",
+    "json": lambda n: f'{{"id": {n}, "name": "{n:078d}"}}',
+    "count": lambda n: f"word-{n * 7919 % WORDS}",
+}
+"""The value of a record by its number, for each kind of work."""
+
 IDLE = f"{JOBS} idle sinks"
 """Measured in the first round only: its figures hardly vary, and it takes a minute each."""
 
 
 def throughput(kind: str, contender: type[LineProcess], bootstrap: str, count: int) -> Figures:
     """Measure two jobs of one kind, one behind the other."""
-    value = {"copy": lambda n: f"{n:0100d}", "count": lambda n: f"word-{n * 7919 % WORDS}"}[kind]
+    value = VALUES[kind]
     found: Figures = {}
     with tempfile.TemporaryDirectory() as directory:
         process = contender(bootstrap, Path(directory))

@@ -21,12 +21,22 @@ from barnabas.pipeline.spark.engine import Engine
 from barnabas.pipeline.spark.session import SessionSettings
 
 SQL = {
-    "copy": ("v BYTES", "CREATE STREAM o {} AS SELECT * FROM s;"),
-    "count": ("v STRING", "CREATE TABLE o {} AS SELECT v, COUNT(*) AS n FROM s GROUP BY v;"),
+    "copy": ("v BYTES", "KAFKA", "CREATE STREAM o {} AS SELECT * FROM s;"),
+    "json": ("id BIGINT, name STRING", "JSON", "CREATE STREAM o {} AS SELECT * FROM s;"),
+    "count": (
+        "v STRING",
+        "KAFKA",
+        "CREATE TABLE o {} AS SELECT v, COUNT(*) AS n FROM s GROUP BY v;",
+    ),
 }
-"""The columns of the source, and the query, by kind."""
+"""The columns and the format of the source, and the query, by kind."""
 
 BYTES = "org.apache.kafka.connect.converters.ByteArrayConverter"
+JSON = {
+    "value.converter": "org.apache.kafka.connect.json.JsonConverter",
+    "value.converter.schemas.enable": "false",
+}
+"""The converter of a copy that reads and writes values, as a query of SQL does."""
 
 
 def main() -> int:
@@ -41,6 +51,8 @@ def main() -> int:
         checkpoint = str(directory / f"checkpoint-{source}")
         if kind == "copy":
             jobs.append(engine.start_job(plan))
+        elif kind == "json":
+            jobs.append(engine.start_job(attrs.evolve(plan, properties=plan.properties | JSON)))
         elif kind == "count":
             jobs.append(micro_batch_job.start(plan, counts(engine, plan), checkpoint))
         elif kind.startswith("sql-"):
@@ -70,9 +82,9 @@ def sql_configuration(plan: JobPlan, kind: str) -> dict[str, str]:
     from barnabas.pipeline.sql.hosting.query_configs import query_config
     from barnabas.pipeline.sql.scripts import parse_statement, statement_texts
 
-    column, text = SQL[kind]
+    columns, form, text = SQL[kind]
     source, target = plan.topics[0], plan.target_topic
-    script = f"CREATE STREAM s ({column}) WITH (kafka_topic='{source}', value_format='KAFKA');"
+    script = f"CREATE STREAM s ({columns}) WITH (kafka_topic='{source}', value_format='{form}');"
     script += text.format(f"WITH (kafka_topic='{target}')")
     catalog = Catalog()
     config: dict[str, str | None] = {}

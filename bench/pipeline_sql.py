@@ -36,6 +36,7 @@ RECORDS_OF_QUERIES = 2_000
 _READ_S = 180.0
 
 COPY = "SQL: copy of a topic, 100 B"
+JSON_COPY = "SQL: copy of a topic of JSON, 100 B"
 COUNT = "SQL: word count"
 PULL = "SQL: SELECT of a key, REST"
 SESSION = "SQL: SELECT of a key, session"
@@ -44,6 +45,7 @@ MEMORY = f"SQL: {QUERIES} queries"
 
 BARS: tuple[tuple[str, str, str, float], ...] = (
     (COPY, "warm k/s", "copy job", 0.9),
+    (JSON_COPY, "warm k/s", "copy job", 0.9),
     (COUNT, "warm k/s", "barnabas.streams", 0.9),
     (PULL, "p99 ms", "", 20),
     (SESSION, "p99 ms", "", 20),
@@ -220,6 +222,7 @@ def rows(
 
     return {
         COPY: of("copy", SqlProcess, CopyProcess, AppProcess, StreamsProcess),
+        JSON_COPY: of("json", SqlProcess, CopyProcess),
         COUNT: of("count", SqlProcess, AppProcess, StreamsProcess),
         PULL: {"barnabas": pull_rest},
         SESSION: {"barnabas": pull_session},

@@ -35,8 +35,8 @@ _JVM_OPTIONS: Final = (
     f"{_LOG_OPTION}{_LOG_SETTINGS}",
 )
 _LONG_LIVED: Final = (
-    # Four times the defaults. The planner of each micro-batch has thousands of methods, and the
-    # second compiler took a fifth of a query's CPU with them; those of records are called more often.
+    # Four times the defaults. The planner of each micro-batch has thousands of methods, with which
+    # the second compiler took a fifth of a query's CPU; methods of records are called more often.
     "-XX:Tier4InvocationThreshold=20000",
     "-XX:Tier4MinInvocationThreshold=2400",
     "-XX:Tier4CompileThreshold=60000",

@@ -18,6 +18,7 @@ sources and their columns (a `Scope` gives their types), and queries.
     operators           operators by types
     literals            literals, and what they are coerced to
     casts               conversions
+    bounds              values out of the bounds of types and memory
     whole_numbers       arithmetic of Java's whole numbers
     matching            which form of a function a call means
     time_zones, units   names of zones and units of time

@@ -28,7 +28,7 @@ from barnabas.pipeline.sql.functions.function_values import (
     takes,
     takes_types,
 )
-from barnabas.pipeline.sql.functions.whole_numbers import wrapped_int
+from barnabas.pipeline.sql.functions.whole_numbers import whole, wrapped_int
 from barnabas.pipeline.sql.sql_types import (
     BIGINT,
     BOOLEAN,
@@ -79,10 +79,16 @@ def _sum_decimals(types: Types, value: Column) -> Column:
 
 
 def _sum_list(zero: float) -> Callable[[Column], Column]:
-    """Return the sum of the elements of arrays; those that are NULL count nothing."""
+    """Return the sum of the elements of arrays; those that are NULL count nothing.
+
+    A sum of whole numbers in one array wraps around, as in Java.
+    """
 
     def add(total: Column, element: Column) -> Column:
-        return total + spark().coalesce(element, spark().lit(0))
+        known = spark().coalesce(element, spark().lit(0))
+        if isinstance(zero, float):
+            return total + known
+        return whole(total, known, is_long=True, try_it=spark().try_add, exactly=lambda a, b: a + b)
 
     def found(values: Column) -> Column:
         start = spark().lit(zero) if isinstance(zero, float) else spark().lit(zero).cast("bigint")
@@ -260,10 +266,13 @@ def _offsets(name: str, since: str, description: str, spark_name: str) -> Functi
 
 
 def _combinations(values: Column) -> Column:
-    """Return all arrays in which each element is itself or NULL; those that are equal once."""
+    """Return all arrays in which each element is itself or NULL; those that are equal once.
+
+    An array of more than 20 elements, of which there are more than a million, is NULL.
+    """
     f = spark()
     size = f.size(values)
-    all_masks = f.sequence(f.lit(0), f.pow(f.lit(2), size).cast("int") - 1)
+    all_masks = f.sequence(f.lit(0), f.pow(f.lit(2), f.least(size, f.lit(20))).cast("int") - 1)
 
     def combination(mask: Column) -> Column:
         def element(value: Column, index: Column) -> Column:
@@ -272,7 +281,7 @@ def _combinations(values: Column) -> Column:
 
         return f.transform(values, element)
 
-    return f.array_distinct(f.transform(all_masks, combination))
+    return f.when(size <= 20, f.array_distinct(f.transform(all_masks, combination)))
 
 
 ROWS: Final = (

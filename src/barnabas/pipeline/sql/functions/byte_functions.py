@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from barnabas.pipeline.sql.functions.function_values import (
     Function,
     Signature,
+    call,
     row,
     spark,
     takes,
@@ -166,7 +167,7 @@ ROWS: Final = (
         "UUID",
         "0.10.0",
         "A random identifier, or that of 16 bytes.",
-        takes(to=STRING, by=lambda: spark().uuid()),
+        takes(to=STRING, by=lambda: call("uuid")),
         takes(BYTES, to=STRING, by=_uuid_of),
     ),
 )

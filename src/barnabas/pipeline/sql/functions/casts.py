@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from barnabas.pipeline.sql.functions.bounds import timestamp_of_date
 from barnabas.pipeline.sql.functions.function_values import call, each, each_entry, spark
 from barnabas.pipeline.sql.functions.whole_numbers import wrapped_int, wrapped_long
 from barnabas.pipeline.sql.sql_failures import UnresolvedError
@@ -67,6 +68,8 @@ def cast(value: Column, kind: SqlType, to: SqlType) -> Column:
     if to.name == "TIME":
         day_ms = spark().lit(86_400_000)
         return spark().pmod(spark().unix_millis(value), day_ms).cast("int")
+    if (kind.name, to.name) == ("DATE", "TIMESTAMP"):
+        return timestamp_of_date(value)
     return value.try_cast(to_spark(to))
 
 

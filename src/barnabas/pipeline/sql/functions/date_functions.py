@@ -10,6 +10,12 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
+from barnabas.pipeline.sql.functions.bounds import (
+    sum_of,
+    times,
+    timestamp_of,
+    timestamp_of_date,
+)
 from barnabas.pipeline.sql.functions.function_values import (
     UNIT,
     Function,
@@ -59,6 +65,14 @@ def _dates(name: str, since: str, description: str, *signatures: Signature) -> F
 def _text(at: Column, pattern: Column) -> Column:
     known = spark().regexp_replace(pattern, _PROLEPTIC, "y")
     return spark().when(pattern.rlike(FORMAT), call("date_format", at, known))
+
+
+def _text_of_date(date: Column, pattern: Column) -> Column:
+    return _text(timestamp_of_date(date), pattern)
+
+
+def _text_of_days(days: Column, pattern: Column) -> Column:
+    return _text_of_date(_date_of_days(days), pattern)
 
 
 def _text_in_zone(literals: Literals, at: Column, pattern: Column, zone: Column) -> Column:
@@ -115,7 +129,7 @@ def _moved(at: Column, zone: Column, other: Column) -> Column:
 
 
 def _of_millis(ms: Column) -> Column:
-    return spark().timestamp_millis(ms)
+    return timestamp_of(ms)
 
 
 def _millis(at: Column) -> Column:
@@ -123,7 +137,7 @@ def _millis(at: Column) -> Column:
 
 
 def _time_at(time: Column) -> Column:
-    return spark().timestamp_millis(time.cast("bigint"))
+    return timestamp_of(time.cast("bigint"))
 
 
 def _time_of(text: Column, pattern: Column) -> Column:
@@ -153,25 +167,25 @@ def _now() -> Column:
 
 def _shifted_timestamp(sign: int) -> Callable[[Column, Column, Column], Column]:
     def shifted(unit: Column, number: Column, at: Column) -> Column:
-        ms = number.cast("bigint") * (sign * unit_ms(str(unit)))
-        return spark().timestamp_millis(spark().unix_millis(at) + ms)
+        ms = times(number, sign * unit_ms(str(unit)))
+        return timestamp_of(sum_of(spark().unix_millis(at), ms))
 
     return shifted
 
 
 def _shifted_date(sign: int) -> Callable[[Column, Column, Column], Column]:
     def shifted(unit: Column, number: Column, date: Column) -> Column:
-        ms = number.cast("bigint") * (sign * unit_ms(str(unit)))
-        at = spark().unix_date(date).cast("bigint") * _DAY_MS + ms
-        return spark().date_from_unix_date(spark().floor(at / _DAY_MS).cast("int"))
+        ms = times(number, sign * unit_ms(str(unit)))
+        at = sum_of(times(spark().unix_date(date), _DAY_MS), ms)
+        return spark().date_from_unix_date(spark().floor(at / _DAY_MS).try_cast("int"))
 
     return shifted
 
 
 def _shifted_time(sign: int) -> Callable[[Column, Column, Column], Column]:
     def shifted(unit: Column, number: Column, time: Column) -> Column:
-        ms = number.cast("bigint") * (sign * unit_ms(str(unit)))
-        return spark().pmod(time + ms, spark().lit(_DAY_MS)).cast("int")
+        ms = times(number, sign * unit_ms(str(unit)))
+        return spark().pmod(sum_of(time, ms), spark().lit(_DAY_MS)).cast("int")
 
     return shifted
 
@@ -208,13 +222,13 @@ ROWS: Final = (
         "DATETOSTRING",
         "0.7.1",
         "Days since 1970 as a text in a format. Deprecated: use FORMAT_DATE.",
-        takes(INTEGER, STRING, to=STRING, by=lambda days, form: _text(_date_of_days(days), form)),
+        takes(INTEGER, STRING, to=STRING, by=_text_of_days),
     ),
     _dates(
         "FORMAT_DATE",
         "0.20.0",
         "A date as a text in a format.",
-        takes(DATE, STRING, to=STRING, by=_text),
+        takes(DATE, STRING, to=STRING, by=_text_of_date),
     ),
     _dates(
         "FORMAT_TIME",

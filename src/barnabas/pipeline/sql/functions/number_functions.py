@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Final
 
+from barnabas.pipeline.sql.functions.bounds import SIZE_MAX
 from barnabas.pipeline.sql.functions.function_values import (
     ANY_DECIMAL,
     A,
@@ -76,7 +77,7 @@ def _absolute_int(value: Column) -> Column:
 
 
 def _sign(value: Column) -> Column:
-    return spark().signum(value).cast("int")
+    return spark().when(spark().isnan(value), 0).otherwise(spark().signum(value).cast("int"))
 
 
 def _log(value: Column) -> Column:
@@ -144,7 +145,7 @@ def _truncated(value: Column, places: Column) -> Column:
     factor = spark().pow(spark().lit(10.0), places)
     scaled = value * factor
     whole = spark().when(scaled < 0, spark().ceil(scaled)).otherwise(spark().floor(scaled))
-    return whole / factor
+    return spark().try_divide(whole, factor)
 
 
 def _cut_decimal(value: Column, places: Column, to: SqlType) -> Column:
@@ -168,13 +169,19 @@ def _trunc_decimal_whole(types: Types, value: Column) -> Column:
 
 def _series(start: Column, end: Column) -> Column:
     one = spark().lit(1).cast("int")
-    return spark().sequence(start, end, spark().when(start > end, -one).otherwise(one))
+    found = spark().sequence(start, end, spark().when(start > end, -one).otherwise(one))
+    return spark().when(spark().abs(_steps(start, end, one)) < SIZE_MAX, found)
 
 
 def _series_by(start: Column, end: Column, step: Column) -> Column:
     """Return the series; one that does not reach its end is NULL, as its row has an error."""
-    fits = (step != 0) & ((end - start) * step >= 0)
-    return spark().when(fits, spark().sequence(start, end, step))
+    steps = _steps(start, end, step)
+    return spark().when((steps >= 0) & (steps < SIZE_MAX), spark().sequence(start, end, step))
+
+
+def _steps(start: Column, end: Column, step: Column) -> Column:
+    """Return how many steps are between two numbers, NULL when a step is 0."""
+    return spark().try_divide(end.cast("double") - start.cast("double"), step.cast("double"))
 
 
 def _distance(one_lat: Column, one_lon: Column, lat: Column, lon: Column, unit: Column) -> Column:

@@ -230,8 +230,10 @@ def subscript(kind: SqlType, index: SqlType) -> ResolvedFunction:
             raise UnresolvedError(f"The index of an array is an INTEGER, and not {index}")
 
         def element(value: Column, at: Column) -> Column:
-            at = at.cast("int")
-            return spark().when(at != 0, spark().try_element_at(value, at))
+            at = at.try_cast("int")
+            # Spark has no distance from the end for the lowest int, and reads foreign memory.
+            is_place = (at != 0) & (at > -(2**31))
+            return spark().when(is_place, spark().try_element_at(value, at))
 
         return made("[]", kind.element, element)
     if kind.name == "MAP":

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from barnabas.pipeline.sql.functions.function_values import Column
 
 _MASKS: Final = ("X", "x", "n", "-")
+_NO_GROUP: Final = r"\\Q.*?(?:\\E|$)|\\.|\[\^?\]?(?:\\.|[^\]\\])*\]"
+_GROUP: Final = r"\((?!\?)|\(\?<[A-Za-z]"
+_REPLACEMENT: Final = r"(?s)^(?:[^\\$]|\\.|\$[0-9]|\$\{[A-Za-z][A-Za-z0-9]*\})*$"
 
 
 def _patterns(name: str, since: str, description: str, *signatures: Signature) -> Function:
@@ -42,7 +45,19 @@ def _extract_group(pattern: Column, text: Column, group: Column) -> Column:
     """Return the group of the first match; NULL without one, or without the group."""
     f, valid = spark(), _valid(pattern)
     found = f.regexp_extract_all(text, valid, group)
-    return f.when((group >= 0) & f.rlike(text, valid), f.try_element_at(found, f.lit(1)))
+    is_there = _has_group(pattern, group) & f.rlike(text, valid)
+    return f.when(is_there, f.try_element_at(found, f.lit(1)))
+
+
+def _has_group(pattern: Column, group: Column) -> Column:
+    """True for a number of a group, from 0 for the whole match."""
+    return (group >= 0) & (group <= _groups(pattern))
+
+
+def _groups(pattern: Column) -> Column:
+    """Return the number of groups; parentheses that are quoted or in a class open none."""
+    f = spark()
+    return f.regexp_count(f.regexp_replace(pattern, _NO_GROUP, ""), f.lit(_GROUP))
 
 
 def _extract_all(pattern: Column, text: Column) -> Column:
@@ -50,11 +65,30 @@ def _extract_all(pattern: Column, text: Column) -> Column:
 
 
 def _extract_all_groups(pattern: Column, text: Column, group: Column) -> Column:
-    return spark().when(group >= 0, spark().regexp_extract_all(text, _valid(pattern), group))
+    found = spark().regexp_extract_all(text, _valid(pattern), group)
+    return spark().when(_has_group(pattern, group), found)
 
 
 def _replaced(text: Column, pattern: Column, new: Column) -> Column:
-    return spark().regexp_replace(text, _valid(pattern), new)
+    found = spark().regexp_replace(text, _valid(pattern), new)
+    return spark().when(_is_replacement(new, pattern), found)
+
+
+def _is_replacement(new: Column, pattern: Column) -> Column:
+    """True for a text whose references are to groups of the pattern."""
+    f = spark()
+    bare = f.regexp_replace(new, r"(?s)\\.", "")
+    numbers = f.regexp_extract_all(bare, f.lit(r"\$([0-9])"), f.lit(1))
+    names = f.regexp_extract_all(bare, f.lit(r"\$\{(\w+)\}"), f.lit(1))
+
+    def is_number(group: Column) -> Column:
+        return group.cast("int") <= _groups(pattern)
+
+    def is_name(group: Column) -> Column:
+        return f.contains(pattern, f.concat(f.lit("(?<"), group, f.lit(">")))
+
+    has_groups = f.forall(numbers, is_number) & f.forall(names, is_name)
+    return new.rlike(_REPLACEMENT) & has_groups
 
 
 def _divided(text: Column, pattern: Column) -> Column:
@@ -84,7 +118,8 @@ def _mask_part(*, is_left: bool, is_kept: bool) -> Callable[..., Column]:
 
     def masked(text: Column, size: Column, *masks: Column) -> Column:
         f = spark()
-        place = size if is_left else f.greatest(f.length(text) - size, f.lit(0))
+        known = f.least(size, f.length(text))
+        place = known if is_left else f.length(text) - known
         parts = [_left(text, place), _behind(text, place)]
         index = int(is_left == is_kept)
         parts[index] = _masked(parts[index], *masks)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from barnabas.pipeline.sql.functions.bounds import SIZE_MAX
 from barnabas.pipeline.sql.functions.function_values import (
     Function,
     Signature,
@@ -87,9 +88,9 @@ def _position_of(text: Column, part: Column, start: Column, number: Column) -> C
 
 
 def _padded(side: str, value: Column, size: Column, padding: Column, empty: Column) -> Column:
-    """Return a text or bytes of a length; NULL for a negative one or an empty padding."""
+    """Return a text or bytes of a length; NULL for one out of bounds, or an empty padding."""
     found = getattr(spark(), side)(value, size, padding)
-    return spark().when((size >= 0) & (padding != empty), found)
+    return spark().when(size.between(0, SIZE_MAX) & (padding != empty), found)
 
 
 def _pad(side: str) -> tuple[Signature, Signature]:
@@ -147,7 +148,7 @@ def _rest(value: Column, start: Column) -> Column:
 def _part(value: Column, start: Column, size: Column) -> Column:
     """Return a part by its place, which counts from the end when it is negative."""
     f = spark()
-    before_first = (start < 0) & (-start > f.length(value))
+    before_first = start < -f.length(value)
     place = f.when(before_first, f.lit(1)).otherwise(start)
     return f.when(size >= 0, f.substring(value, place, size))
 

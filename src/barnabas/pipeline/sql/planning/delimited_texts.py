@@ -15,10 +15,15 @@ if TYPE_CHECKING:
     from barnabas.pipeline.streams.serdes import Column
 
 CORRUPT: Final = "_corrupt_record"
+_COLUMNS_MAX: Final = 20_000
+"""Spark reads up to 20,480 columns, and ends the query at a line with more."""
 
 
 def parsed(text: Column, number: int, delimiter: str) -> Column:
-    """Return the columns of a line as texts c0, c1 .., with the line if their number is wrong."""
+    """Return the columns of a line as texts c0, c1 .., with the line if their number is wrong.
+
+    A line of more than 20,000 columns is null.
+    """
     types: Any = pyspark("sql.types")
     fields = [types.StructField(f"c{index}", types.StringType()) for index in range(number)]
     options = {
@@ -30,8 +35,18 @@ def parsed(text: Column, number: int, delimiter: str) -> Column:
     }
     kind = types.StructType([*fields, types.StructField(CORRUPT, types.StringType())])
     return functions().from_csv(
-        text, kind.simpleString().removeprefix("struct<")[:-1].replace(":", " "), options
+        _readable(text, delimiter),
+        kind.simpleString().removeprefix("struct<")[:-1].replace(":", " "),
+        options,
     )
+
+
+def _readable(text: Column, delimiter: str) -> Column:
+    """Return a line; null for one with more columns than Spark reads."""
+    f = functions()
+    columns = f.length(text) - f.length(f.replace(text, f.lit(delimiter), f.lit("")))
+    is_long = (f.length(text) > _COLUMNS_MAX) & (columns > _COLUMNS_MAX)
+    return f.when(~is_long, text)
 
 
 def values(found: Column, columns: Sequence[SourceColumn]) -> list[Column]:

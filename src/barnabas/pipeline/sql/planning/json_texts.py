@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from barnabas.pipeline.sql.functions.bounds import timestamp_of
 from barnabas.pipeline.sql.planning.column_structs import each_of, each_value_of, those_of
 from barnabas.pipeline.sql.sql_types import SqlType, to_spark
 from barnabas.pipeline.streams.serdes import functions
@@ -18,18 +19,30 @@ if TYPE_CHECKING:
 
 _OBJECT: Final = "map<string,string>"
 _LIST: Final = "array<string>"
-_ALONE: Final = "v"
+ALONE: Final = "v"
+"""The name of a value that is not in an object."""
+_STRICT: Final = {
+    "mode": "PERMISSIVE",
+    "allowSingleQuotes": "false",
+    "allowNonNumericNumbers": "false",
+}
+"""What is JSON for Jackson as ksqlDB has it."""
+
+
+def text_of(data: Column) -> Column:
+    """Return the text of bytes; null where they are not UTF-8, as JSON is."""
+    return functions().try_validate_utf8(data.cast("string"))
 
 
 def object_of(text: Column) -> Column:
     """Return the fields of an object, as a map of texts; null for other JSON."""
-    return functions().from_json(text, _OBJECT, {"mode": "PERMISSIVE"})
+    return functions().from_json(text, _OBJECT, _STRICT)
 
 
 def alone(text: Column) -> Column:
-    """Return the text of a value that is not in an object; null for the JSON null."""
+    """Return a value that is not in an object as the field `ALONE` of a map; null for no JSON."""
     wrapped = functions().concat(functions().lit('{"v":'), text, functions().lit("}"))
-    return object_of(wrapped)[_ALONE]
+    return object_of(wrapped)
 
 
 def field_of(fields: Column, name: str) -> Column:
@@ -49,7 +62,7 @@ def value_of(text: Column, kind: SqlType) -> Column:
         parts = [value_of(field_of(fields, name), each).alias(name) for name, each in kind.fields]
         return f.when(fields.isNotNull(), f.struct(*parts))
     if kind.name == "ARRAY":
-        elements = f.from_json(text, _LIST)
+        elements = f.from_json(text, _LIST, _STRICT)
         return each_of(elements, lambda each: value_of(each, kind.element))
     if kind.name == "MAP":
         return each_value_of(object_of(text), lambda each: value_of(each, kind.element))
@@ -67,7 +80,7 @@ def _simple(text: Column, kind: SqlType) -> Column:
     if kind.name == "DATE":
         return f.date_from_unix_date(_whole(text, "int"))
     if kind.name == "TIMESTAMP":
-        return f.timestamp_millis(_whole(text, "bigint"))
+        return timestamp_of(_whole(text, "bigint"))
     if kind.name == "BYTES":
         return f.try_to_binary(text, f.lit("base64"))
     return f.trim(text).try_cast(to_spark(kind))
@@ -104,7 +117,7 @@ def plain(value: Column, kind: SqlType) -> Column:
 def text_alone(value: Column, kind: SqlType) -> Column:
     """Return the JSON of a value that is not in an object."""
     f = functions()
-    whole = f.to_json(f.struct(plain(value, kind).alias(_ALONE)), {"ignoreNullFields": "false"})
+    whole = f.to_json(f.struct(plain(value, kind).alias(ALONE)), {"ignoreNullFields": "false"})
     # The text without {"v": and }.
     inside = f.substring(whole, f.lit(6), f.length(whole) - 6)
     return f.when(value.isNotNull(), inside)

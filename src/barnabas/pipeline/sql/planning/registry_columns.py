@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Final
 import attrs
 
 from barnabas.pipeline.sql.catalog.source_values import Format, SourceColumn
+from barnabas.pipeline.sql.functions.bounds import timestamp_of
 from barnabas.pipeline.sql.planning import registry_schemas
 from barnabas.pipeline.sql.planning.column_structs import (
     each_of,
@@ -156,7 +157,7 @@ def fitted(value: Column, kind: DataType, wanted: SqlType) -> Column:
     if wanted.name == "MAP" and name == "MapType":
         return each_value_of(value, lambda each: fitted(each, kind.valueType, wanted.element))
     if wanted.name == "TIMESTAMP" and name in ("IntegerType", "LongType"):
-        return f.timestamp_millis(value)
+        return timestamp_of(value)
     if wanted.name == "DATE" and name == "IntegerType":
         return f.date_from_unix_date(value)
     return value.cast(to_spark(wanted))

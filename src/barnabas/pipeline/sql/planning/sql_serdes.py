@@ -96,11 +96,9 @@ class JsonColumns(Serde):
     description: ClassVar[str] = "JSON with values of the columns' types"
 
     def parse(self, data: Column) -> Column:
-        """Return the texts of the fields, as a map."""
-        text = functions().decode(data, "UTF-8")
-        if self.is_wrapped:
-            return json_texts.object_of(text)
-        return functions().create_map(functions().lit("v"), json_texts.alone(text))
+        """Return the texts of the fields, as a map; null where it is not JSON of this form."""
+        text = json_texts.text_of(data)
+        return json_texts.object_of(text) if self.is_wrapped else json_texts.alone(text)
 
     def value(self, parsed: Column) -> Column:
         """Return the struct of the columns."""
@@ -110,12 +108,12 @@ class JsonColumns(Serde):
         ]
         present = parsed.isNotNull()
         if not self.is_wrapped:
-            present = parsed["v"].isNotNull()
+            present = self._texts(parsed)[0].isNotNull()
         return functions().when(present, struct_of(parts))
 
     def is_bad(self, data: Column, parsed: Column) -> Column:
         """Return the condition for bytes without an object, or with a value of another type."""
-        is_null = functions().trim(functions().decode(data, "UTF-8")) == "null"
+        is_null = functions().trim(data.cast("string")) == "null"
         found = data.isNotNull() & parsed.isNull() & ~is_null
         for each, text in zip(self.columns, self._texts(parsed), strict=True):
             found = found | (text.isNotNull() & json_texts.value_of(text, each.type).isNull())
@@ -136,7 +134,7 @@ class JsonColumns(Serde):
 
     def _texts(self, parsed: Column) -> list[Column]:
         if not self.is_wrapped:
-            return [parsed["v"]]
+            return [functions().try_element_at(parsed, functions().lit(json_texts.ALONE))]
         return [json_texts.field_of(parsed, each.name) for each in self.columns]
 
 
@@ -150,7 +148,7 @@ class DelimitedColumns(Serde):
 
     def parse(self, data: Column) -> Column:
         """Return the texts of the columns."""
-        text = functions().decode(data, "UTF-8")
+        text = functions().make_valid_utf8(data.cast("string"))
         return delimited_texts.parsed(text, len(self.columns), self.delimiter)
 
     def value(self, parsed: Column) -> Column:
@@ -161,7 +159,8 @@ class DelimitedColumns(Serde):
 
     def is_bad(self, data: Column, parsed: Column) -> Column:
         """Return the condition for another number of columns, or a value of another type."""
-        found = parsed.getField(delimited_texts.CORRUPT).isNotNull()
+        found = data.isNotNull() & parsed.isNull()
+        found = found | parsed.getField(delimited_texts.CORRUPT).isNotNull()
         for index, value in enumerate(delimited_texts.values(parsed, self.columns)):
             found = found | (parsed.getField(f"c{index}").isNotNull() & value.isNull())
         return found
