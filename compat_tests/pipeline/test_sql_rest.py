@@ -312,7 +312,30 @@ def test_cases_of_ksqldb_pass_or_are_named_with_the_difference(
             {"query": [{"header": {"schema": "`K` INTEGER KEY, `V` INTEGER"}}, *found_rows]},
         ],
     }
+    counts = [{"header": {"schema": "`N` BIGINT"}}]
+    counts += [{"row": {"columns": [each]}} for each in (1, 2)]
+    counted = {
+        **answers,
+        "inputs": answers["inputs"] * 2,
+        "responses": [
+            answers["responses"][0],
+            {"query": [*counts, {"finalMessage": "Limit Reached"}]},
+        ],
+    }
+    count = f"SELECT COUNT(*) AS n FROM {stream} EMIT CHANGES LIMIT 2;"
+    inner = {"type": "record", "name": "Inner", "fields": [{"name": "x", "type": "long"}]}
+    fields = [{"name": "v", "type": "Inner"}]
+    schema = {
+        "name": topic,
+        "valueFormat": "AVRO",
+        "valueSchema": {"type": "record", "name": "Outer", "fields": fields},
+        "valueSchemaId": 5,
+        "valueSchemaReferences": [{"name": "Inner", "schema": inner, "format": "AVRO"}],
+    }
     tests = [
+        rest_case("registered", create, push, **answers, topics=[schema]),
+        rest_case("registered again", create, push, **answers, topics=[schema]),
+        rest_case("counted", create, count, **counted),
         rest_case(
             "limited", table.replace("STRING", "INT"), f"SELECT * FROM {stream} LIMIT 2;", **limited
         ),
@@ -327,7 +350,7 @@ def test_cases_of_ksqldb_pass_or_are_named_with_the_difference(
         with RestServers(runner.bootstrap, registry, url, wait_s=0, push_s=WAIT_S) as servers:
             found = [servers.failure_of(each) for each in rest_cases_of(tmp_path)]
     message = "the final message is Query Completed, and not Limit Reached"
-    assert found == [None, None, None, f"differs: {message}", None]
+    assert found == [*[None] * 6, f"differs: {message}", None]
 
 
 def test_ksqldb_of_pypi(api: httpx.Client, clicks: str) -> None:

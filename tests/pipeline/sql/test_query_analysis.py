@@ -117,6 +117,15 @@ def test_transient_query_needs_no_key() -> None:
     )
 
 
+def test_aggregates_of_a_pushed_query_need_no_group() -> None:
+    pushed = plan("SELECT COUNT(*) AS n, SUM(id) AS i FROM s EMIT CHANGES", is_persistent=False)
+    assert schema(pushed) == "KEY_0 INTEGER KEY, N BIGINT, I INTEGER"
+    assert pushed.kind == "TABLE"
+    for query in ("SELECT COUNT(*) FROM s", "SELECT id, COUNT(*) FROM s EMIT CHANGES"):
+        with pytest.raises(SqlError, match="GROUP BY"):
+            plan(query, is_persistent=False)
+
+
 @pytest.mark.parametrize(
     ("query", "names"),
     [

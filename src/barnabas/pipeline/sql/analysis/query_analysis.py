@@ -61,8 +61,11 @@ class _Results:
 def plan_of(query: Select, catalog: Catalog, *, is_persistent: bool) -> QueryPlan:
     """Return the plan of a query. Raises SqlError.
 
-    The result of a persistent query has the key among its columns.
+    The result of a persistent query has the key among its columns. In others aggregates without
+    GROUP BY have all rows as one group, with EMIT CHANGES.
     """
+    if not is_persistent and query.emit == "CHANGES" and _is_one_group(query):
+        query = replace(query, group_by=(exp.Literal.number(0),))
     source = _relation(query.source, catalog)
     others = [(each, _relation(each.relation, catalog)) for each in query.joins]
     relations = _relations(query, catalog, [source, *(right for _, right in others)])
@@ -137,6 +140,12 @@ def _before_groups(relations: Relations) -> Relations:
     """Return the names that WHERE knows: GROUP BY makes the windows after it."""
     made = {key: kind for key, kind in relations.made.items() if key[0]}
     return replace(relations, made=made, clause="WHERE")
+
+
+def _is_one_group(query: Select) -> bool:
+    if query.group_by or query.having is not None or query.window is not None:
+        return False
+    return any(has_aggregate(each.expression) for each in query.items)
 
 
 def _check_clauses(query: Select, *, is_table: bool) -> None:
