@@ -257,7 +257,7 @@ KEYS = [b"\xff", b'"\xff"', b"{", b"", DEEP]
 
 
 def test_records_that_are_not_in_the_format_are_skipped(engine) -> None:
-    """Bytes that are not UTF-8 are no JSON, and replaced in lines, as Java does."""
+    """Bytes that are not UTF-8 are skipped in JSON, and replaced in lines, as Java does."""
     with driver_of(engine, STREAMS) as driver:
         for topic, values, good in (
             ("j", OBJECTS, b'{"a":"\xc3\xa9","b":1,"i":9223372036854775}'),
