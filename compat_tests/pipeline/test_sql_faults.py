@@ -38,7 +38,7 @@ def registered(registry: str, subject: str, schema: dict[str, Any]) -> int:
 
 
 def produce(bootstrap: str, topic: str, *values: bytes) -> None:
-    producer = Producer({"bootstrap.servers": bootstrap})
+    producer = Producer({"bootstrap.servers": bootstrap, "partitioner": "murmur2_random"})
     for number, value in enumerate(values):
         producer.produce(topic, value, str(number).encode())
     assert producer.flush(30) == 0

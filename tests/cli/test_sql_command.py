@@ -11,8 +11,8 @@ pytest.importorskip("sqlglot")
 
 from barnabas.cli.command_errors import CliError
 from barnabas.cli.sql_command import run_scripts
-from barnabas.cli.sql_scripts import Script
 from barnabas.cli.sql_output import Shown, Stream
+from barnabas.cli.sql_scripts import Script
 from barnabas.cli.sql_server import RemoteExecutor, SqlClient
 from barnabas.pipeline.sql.scripts import StatementText
 from barnabas.pipeline.sql.sql_failures import UnresolvedError
