@@ -26,7 +26,7 @@ def copartitioned(plan: QueryPlan) -> tuple[PlannedRelation, PlannedRelation] | 
 def check_partitions(plan: QueryPlan, partitions: Mapping[str, int]) -> None:
     """Raise UnresolvedError when joined streams have topics with other numbers of partitions.
 
-    `partitions` are those of topics, in which one that is missing is no error here.
+    `partitions` are those of topics; one that is missing in them is not judged.
     """
     sides = copartitioned(plan)
     if sides is None:
