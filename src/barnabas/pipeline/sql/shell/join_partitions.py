@@ -26,7 +26,7 @@ def copartitioned(plan: QueryPlan) -> tuple[PlannedRelation, PlannedRelation] | 
 def check_partitions(plan: QueryPlan, partitions: Mapping[str, int]) -> None:
     """Raise UnresolvedError when joined streams have topics with other numbers of partitions.
 
-    `partitions` are those of topics; one that is missing in them is not judged.
+    `partitions` are those of topics; one that is missing in them is not checked.
     """
     sides = copartitioned(plan)
     if sides is None:
