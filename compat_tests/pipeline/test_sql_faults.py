@@ -38,7 +38,7 @@ def registered(registry: str, subject: str, schema: dict[str, Any]) -> int:
 
 
 def produce(bootstrap: str, topic: str, *values: bytes) -> None:
-    producer = Producer({"bootstrap.servers": bootstrap})
+    producer = Producer({"bootstrap.servers": bootstrap, "partitioner": "murmur2_random"})
     for number, value in enumerate(values):
         producer.produce(topic, value, str(number).encode())
     assert producer.flush(30) == 0
@@ -210,3 +210,34 @@ def test_topic_that_is_created_again_fails_queries_until_each_is_set_to_read_it(
             lambda rows=rows: len(found := values(bootstrap, rows)) == 2 and found
         )
         assert [each.get("URL", each.get("N")) for each in found] in (["/", "/other"], [1, 1])
+
+
+def test_join_of_topics_with_other_partitions_is_refused_and_its_remedy_runs(
+    bootstrap: str, runner: LineRunner, unique: Callable[[str], str]
+) -> None:
+    few, many, joined, spread = (unique(each) for each in ("few", "many", "joined", "spread"))
+    create_topics(bootstrap, [few], 1)
+    create_topics(bootstrap, [many], 3)
+    produce(bootstrap, few, b'{"n": 1}', b'{"n": 2}')
+    produce(bootstrap, many, b'{"n": 3}', b'{"n": 4}')
+    runner.execute(
+        f"""
+        CREATE STREAM few (k STRING KEY, n INT) WITH (kafka_topic='{few}', value_format='JSON');
+        CREATE STREAM many (k STRING KEY, n INT) WITH (kafka_topic='{many}', value_format='JSON');
+        """
+    )
+    join = f"""
+        CREATE STREAM joined WITH (kafka_topic='{joined}') AS
+            SELECT m.k AS k, m.n + f.n AS n FROM many m JOIN LEFT_SIDE f WITHIN 1 HOUR ON m.k = f.k;
+    """
+    (refused,) = runner.execute(join.replace("LEFT_SIDE", "few"))
+    assert f"the topic {many} has 3 partitions and {few} has 1" in refused
+    assert joined not in AdminClient({"bootstrap.servers": bootstrap}).list_topics().topics
+    remedy = "CREATE STREAM FEW_3 WITH (PARTITIONS=3) AS SELECT * FROM FEW"
+    assert remedy in refused
+    remedy = remedy.replace("PARTITIONS=3", f"PARTITIONS=3, kafka_topic='{spread}'")
+    runner.execute(f"{remedy};")
+    runner.execute(join.replace("LEFT_SIDE", "FEW_3"))
+    found = runner.wait_for(lambda: len(rows := values(bootstrap, joined)) == 2 and rows)
+    assert sorted(each["N"] for each in found) == [4, 6]
+    runner.execute("DROP STREAM joined; DROP STREAM few_3; DROP STREAM many; DROP STREAM few;")

@@ -12,6 +12,7 @@ pytest.importorskip("sqlglot")
 from barnabas.cli.command_errors import CliError
 from barnabas.cli.sql_command import run_scripts
 from barnabas.cli.sql_output import Shown, Stream
+from barnabas.cli.sql_scripts import Script
 from barnabas.cli.sql_server import RemoteExecutor, SqlClient
 from barnabas.pipeline.sql.scripts import StatementText
 from barnabas.pipeline.sql.sql_failures import UnresolvedError
@@ -46,7 +47,7 @@ class Printing:
 def test_print_that_fails_is_an_error_of_the_command() -> None:
     executor = Printing()
     with pytest.raises(CliError, match="The topic cannot be read: gone"):
-        run_scripts(executor, ["PRINT t;"], as_json=False)
+        run_scripts(executor, [Script("PRINT t;")], as_json=False)
     assert executor.rows.is_closed
 
 
@@ -77,13 +78,13 @@ def test_error_behind_the_rows_of_a_server_is_one_of_the_command(
     text: str, lines: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(CliError, match=r"^the query failed$"):
-        run_scripts(RemoteExecutor(Answering(*lines)), [text], as_json=False)
+        run_scripts(RemoteExecutor(Answering(*lines)), [Script(text)], as_json=False)
     assert capsys.readouterr().out.splitlines()[-1] == "first"
 
 
 def test_text_of_print_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     answering = Answering("Key format: STRING", '{"a": 1}', kind="text/plain")
-    run_scripts(RemoteExecutor(answering), ["PRINT t;"], as_json=False)
+    run_scripts(RemoteExecutor(answering), [Script("PRINT t;")], as_json=False)
     assert capsys.readouterr().out == 'Key format: STRING\n{"a": 1}\n'
 
 
@@ -97,4 +98,4 @@ def test_text_of_print_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
 )
 def test_answer_without_columns_is_an_error(lines: list[str], message: str) -> None:
     with pytest.raises(CliError, match=message):
-        run_scripts(RemoteExecutor(Answering(*lines)), ["SELECT * FROM t;"], as_json=False)
+        run_scripts(RemoteExecutor(Answering(*lines)), [Script("SELECT * FROM t;")], as_json=False)

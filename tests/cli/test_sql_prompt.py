@@ -157,6 +157,10 @@ def test_script_with_variables_runs(terminal: Terminal, tmp_path: Path) -> None:
     terminal.wait_for("sql>")
     terminal.write("RUN SCRIPT 'none.sql';\r")
     terminal.wait_for("error: cannot read none.sql")
+    (tmp_path / "wrong.sql").write_text("-- wrong\n\n  DROP STREAM nothing;\n")
+    (tmp_path / "outer.sql").write_text(f"RUN SCRIPT '{tmp_path / 'wrong.sql'}';")
+    terminal.write(f"RUN SCRIPT '{tmp_path / 'outer.sql'}';\r")
+    terminal.wait_for(f"error: {tmp_path / 'wrong.sql'}: line 3:15: There is no")
 
 
 def test_server_that_is_absent_is_named_with_the_remedy() -> None:
@@ -174,6 +178,24 @@ def test_statements_run_on_the_server_from_a_pipe(api: httpx.Client) -> None:
     assert "created type PIPED" in found.stdout
     assert "STRUCT<`A` ARRAY<DECIMAL(4, 2)>>" in found.stdout
     assert "auto.offset.reset" in found.stdout
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("SHOW TYPES;\nSHOW TYPES; DROP STREAM nothing;", "line 2:25: "),
+        ("SHOW TYPES;\n\nSELECT a\nFROM nothing EMIT CHANGES;", "line 4:6: "),
+    ],
+)
+def test_error_of_the_server_has_its_place_in_the_file(
+    text: str, place: str, api: httpx.Client, tmp_path: Path
+) -> None:
+    file = tmp_path / "wrong.sql"
+    file.write_text(text)
+    command = [*_PROGRAM, "--server", str(api.base_url), "-f", str(file)]
+    found = subprocess.run(command, capture_output=True, text=True, timeout=_WAIT_S, check=False)
+    assert f"barnabas: {file}: {place}" in found.stderr
+    assert found.returncode == 1
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from barnabas.cli.client_options import Client, client_options, pairs
 from barnabas.cli.command_errors import CliError
 from barnabas.cli.sql_import import import_statements
 from barnabas.cli.sql_output import show
-from barnabas.cli.sql_scripts import STDIN, LocalExecutor, read_script, run_script
+from barnabas.cli.sql_scripts import STDIN, LocalExecutor, Script, read_script, run_script
 from barnabas.cli.sql_server import RemoteExecutor, SqlClient, server_options
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def sql(
     """Run SQL statements over topics; without any, at a prompt. Queries run until interrupted."""
     if click.get_current_context().invoked_subcommand is not None:
         return
-    scripts = [read_script(file) for file in files] + ([] if text is None else [text])
+    scripts = [read_script(file) for file in files] + ([] if text is None else [Script(text)])
     if not scripts and not sys.stdin.isatty():
         raise click.UsageError("give a file with --file, or statements with --execute")
     if server is not None:
@@ -132,7 +132,7 @@ def _session(client: Client, given: _Given, spark: dict[str, str]) -> SqlSession
 
 def run_scripts(
     executor: Executor,
-    scripts: Sequence[str],
+    scripts: Sequence[Script],
     *,
     as_json: bool,
     session: SqlSession | None = None,

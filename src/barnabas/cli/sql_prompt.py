@@ -14,7 +14,7 @@ import click
 
 from barnabas.cli.command_errors import CliError
 from barnabas.cli.sql_output import show
-from barnabas.cli.sql_scripts import run_script
+from barnabas.cli.sql_scripts import Script, run_script
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -86,7 +86,7 @@ def run_prompt(executor: Executor, *, as_json: bool) -> None:
 def _run(executor: Executor, text: str, *, as_json: bool) -> None:
     """Run statements; an error ends them, and not the prompt."""
     try:
-        for each in run_script(executor, text):
+        for each in run_script(executor, Script(text)):
             if not show(each, as_json=as_json):
                 return
     except KeyboardInterrupt:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from barnabas.cli.command_errors import CliError
 from barnabas.cli.sql_output import Line, Stream, Table
@@ -75,12 +75,40 @@ class LocalExecutor:
         return sorted(self._session.catalog.sources)
 
 
-def run_script(executor: Executor, script: str, depth: int = 0) -> Iterator[Shown]:
-    """Run the statements of a script. Raises CliError for a file of RUN SCRIPT."""
+class Script(NamedTuple):
+    """Statements, and the file that they are from."""
+
+    text: str
+    file: Path | None = None
+
+
+class ScriptError(CliError):
+    """A failure of a statement in a file, which the message names."""
+
+
+def run_script(executor: Executor, script: Script, depth: int = 0) -> Iterator[Shown]:
+    """Run the statements of a script. Raises SqlError, and CliError as for what is in files."""
+    from barnabas.pipeline.sql.sql_failures import SqlError
+
+    try:
+        yield from _run(executor, script.text, depth)
+    except ScriptError:
+        raise
+    except SqlError as error:
+        if script.file is None:
+            raise
+        raise ScriptError(f"{script.file}: {error}") from None
+    except CliError as error:
+        if script.file is None:
+            raise
+        raise ScriptError(f"{script.file}: {error.message}", error.exit_code) from None
+
+
+def _run(executor: Executor, text: str, depth: int) -> Iterator[Shown]:
     from barnabas.pipeline.sql.scripts import parse_statement, statement_texts
     from barnabas.pipeline.sql.statement_values import RunScript
 
-    for source in statement_texts(script):
+    for source in statement_texts(text):
         statement = parse_statement(source, executor.variables)
         if not isinstance(statement, RunScript):
             yield from executor.run(source, statement)
@@ -90,12 +118,12 @@ def run_script(executor: Executor, script: str, depth: int = 0) -> Iterator[Show
             yield from run_script(executor, read_script(Path(statement.path)), depth + 1)
 
 
-def read_script(file: Path) -> str:
-    """Return the text of a file, or of the standard input. Raises CliError."""
+def read_script(file: Path) -> Script:
+    """Return the statements of a file, or of the standard input. Raises CliError."""
     if file == STDIN:
-        return sys.stdin.read()
+        return Script(sys.stdin.read())
     try:
-        return file.read_text("utf-8")
+        return Script(file.read_text("utf-8"), file)
     except OSError as error:
         raise CliError(f"cannot read {file}: {error.strerror}") from None
     except UnicodeDecodeError as error:

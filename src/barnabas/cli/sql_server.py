@@ -162,7 +162,8 @@ class RemoteExecutor:
         """Run one statement on the server."""
         from barnabas.pipeline.sql import statement_values as st
 
-        text = f"{source.text};"
+        # The server counts lines and columns as the script does.
+        text = "\n" * (source.line - 1) + " " * (source.column - 1) + f"{source.text};"
         if isinstance(statement, st.DefineVariable):
             return [_set(self._variables, "variable", statement.name, statement.value)]
         if isinstance(statement, st.SetProperty):

@@ -25,6 +25,7 @@ CREATE STREAM sessions (id INT KEY, y INT)
     WITH (kafka_topic='x', value_format='JSON', window_type='SESSION');
 CREATE TABLE wt (id INT PRIMARY KEY, x INT) WITH (kafka_topic='wt', value_format='JSON',
     window_type='TUMBLING', window_size='5 SECONDS');
+CREATE STREAM days (id INT KEY, day DATE, days INT) WITH (kafka_topic='d', value_format='JSON');
 CREATE STREAM k (rowkey INT KEY, rowkey_2 INT) WITH (kafka_topic='k', value_format='JSON');
 """)
 
@@ -260,3 +261,11 @@ def test_set_of_maps_without_a_fold_is_refused() -> None:
     plain = plan("SELECT id, COLLECT_SET(tags) FROM s GROUP BY id").aggregation
     assert plain is not None
     check_sets(plain)
+
+
+def test_column_with_the_name_of_a_unit_is_a_column_behind_the_unit() -> None:
+    relations = Relations([PlannedRelation("DAYS", CATALOG.source("DAYS"))], {})
+    (statement,) = parse_script("SELECT DATEADD(DAYS, days, day) FROM days")
+    assert isinstance(statement, Select)
+    found = relations.qualified(statement.items[0].expression)
+    assert [each.table for each in found.find_all(exp.Column)] == ["", "DAYS", "DAYS"]

@@ -10,6 +10,7 @@ from confluent_kafka import Producer
 
 from barnabas.cli.command_errors import CliError
 from barnabas.cli.sql_command import run_scripts
+from barnabas.cli.sql_scripts import Script
 from barnabas.cli.sql_server import RemoteExecutor, SqlClient
 from barnabas.http import HttpOptions, HttpStartError, ListenAddress
 from barnabas.pipeline.rest.sql.row_formats import JSON, V1_JSON
@@ -240,7 +241,7 @@ def test_print_that_fails_ends_with_its_error(
     assert (answer.status_code, answer.text) == (200, "The topic cannot be read: gone\n")
     executor = RemoteExecutor(SqlClient(str(api.base_url), None, None, 60.0))
     with pytest.raises(CliError, match=r"^The topic cannot be read: gone$"):
-        run_scripts(executor, ["PRINT p2 FROM BEGINNING;"], as_json=False)
+        run_scripts(executor, [Script("PRINT p2 FROM BEGINNING;")], as_json=False)
 
 
 def test_statements_that_had_nothing_to_do_are_answered_as_ksqldb_does(

@@ -103,8 +103,6 @@ class Relations:
         inner = parameters
         if _is_map_entry(node):
             node.set("this", exp.Column(this=node.this.copy()))
-        if isinstance(node, exp.Anonymous) and takes_unit(node.name):
-            inner = parameters | UNITS
         if isinstance(node, exp.Lambda):
             inner = parameters | {each.name for each in node.expressions}
         for name, argument in list(node.args.items()):
@@ -112,7 +110,9 @@ class Relations:
                 continue
             if isinstance(argument, list):
                 parts = cast("list[object]", argument)
-                node.set(name, [self._part(each, inner) for each in parts])
+                units = 1 if isinstance(node, exp.Anonymous) and takes_unit(node.name) else 0
+                first = [self._part(each, inner | UNITS) for each in parts[:units]]
+                node.set(name, [*first, *(self._part(each, inner) for each in parts[units:])])
             elif isinstance(argument, exp.Expr):
                 node.set(name, self._part(argument, inner))
         return node

@@ -8,6 +8,7 @@
     key_lookups        SELECT of a table's key, as a look-up in a view
     explained_query    EXPLAIN
     created_topics     the topics that statements create
+    join_partitions    the check that joined streams have the same number of partitions
     transient_queries  SELECT: the rows of a query, as they come
     inserted_rows      INSERT INTO .. VALUES, and rows as JSON, as bytes
     produced_rows      rows that are produced to a topic

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from confluent_kafka import KafkaException
 
+from barnabas.pipeline.sql.shell.join_partitions import check_partitions
 from barnabas.pipeline.sql.sql_failures import UnresolvedError
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ def create_sink(cluster: ClusterState, query: WrittenQuery) -> None:
     for name in read:
         if topics[name] is None:
             raise UnresolvedError(f"The topic {name} is not there: create it first")
+    check_partitions(plan, {name: each.partitions for name, each in topics.items() if each})
     if topics[sink.topic] is not None:
         return
     first = topics[read[0]]

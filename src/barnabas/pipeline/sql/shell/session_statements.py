@@ -33,6 +33,7 @@ from barnabas.pipeline.sql.shell.catalog_change import CatalogChange
 from barnabas.pipeline.sql.shell.command_answers import controlled, done
 from barnabas.pipeline.sql.shell.explained_query import explained
 from barnabas.pipeline.sql.shell.inserted_rows import EncodedRow, InsertedRow, JsonRows
+from barnabas.pipeline.sql.shell.join_partitions import check_partitions, copartitioned
 from barnabas.pipeline.sql.shell.key_lookups import lookup_of
 from barnabas.pipeline.sql.shell.printed_topics import TopicLines
 from barnabas.pipeline.sql.shell.produced_rows import produced
@@ -185,6 +186,8 @@ class SessionStatements:
         plan = plan_of(statement, catalog, is_persistent=False)
         plan = limited(plan, limits_of(self.properties))
         check_pull(statement, plan, self.properties)
+        if copartitioned(plan) is not None:
+            check_partitions(plan, self.partitions())
         lookup = lookup_of(statement, plan, catalog)
         found = None if lookup is None else self._backend.looked_up(lookup)
         name, columns, key = str(uuid.uuid4()), columns_of(plan), table_key_of(plan)
