@@ -14,11 +14,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from barnabas.pipeline.delivery.driver import chained_states
 from barnabas.pipeline.delivery.micro_batches import stream_times
+from barnabas.pipeline.delivery.plan import task_failures
 from barnabas.pipeline.sql.catalog.source_values import WINDOW_BOUNDS, SourceColumn
 from barnabas.pipeline.sql.planning.column_structs import struct_of
 from barnabas.pipeline.sql.planning.query_planning import planned
 from barnabas.pipeline.sql.planning.sql_serdes import JsonColumns
 from barnabas.pipeline.sql.shell.answer_values import DeletedRow
+from barnabas.pipeline.sql.sql_failures import UnresolvedError
 from barnabas.pipeline.streams.serdes import functions
 
 if TYPE_CHECKING:
@@ -69,7 +71,7 @@ def _deleted(records: Any, plan: QueryPlan) -> Any:
 class TransientRows:
     """The rows of a query that starts now: with EMIT CHANGES all that come, else those there are.
 
-    Raises UnresolvedError for what is missing, and Spark's error when the query fails.
+    Raises UnresolvedError for what is missing, and when the query fails.
     """
 
     def __init__(self, app: App, plan: QueryPlan, start: str) -> None:
@@ -178,12 +180,13 @@ class TransientRows:
         return True
 
     def _has_more(self) -> bool:
-        """Return False behind the last row. Raises the error of the query."""
+        """Return False behind the last row. Raises UnresolvedError when the query failed."""
         if self._running.isActive or not self._found.empty():
             return True
         error = self._running.exception()
         if error is not None and not self._is_closed.is_set():
-            raise error from None
+            failure = task_failures.from_text(str(error))
+            raise UnresolvedError(f"The query failed: {failure.message}") from None
         return False
 
 
