@@ -111,10 +111,25 @@ def _counts(values: Values) -> int:
     return int(not values or values[0] is not None)
 
 
+def _order(kind: SqlType) -> Callable[[Any], Any]:
+    """Return what sorts values: dates and timestamps, which are texts, by their years first."""
+    if kind.name not in ("DATE", "TIMESTAMP"):
+        return _itself
+
+    def order(text: str) -> tuple[int, str]:
+        sign = text[:1] if text[:1] in ("+", "-") else ""
+        year, _, rest = text.removeprefix(sign).partition("-")
+        return int(sign + year), rest
+
+    return order
+
+
 def _extreme(choose: Callable[..., Any], returns: SqlType) -> FoldForm:
+    order = _order(returns)
+
     def merge(one: Any, other: Any) -> Any:
         there = [each for each in (one, other) if each is not None]
-        return choose(there) if there else None
+        return choose(there, key=order) if there else None
 
     return FoldForm(returns, None, lambda state, values: merge(state, values[0]), merge, _itself)
 
@@ -146,10 +161,11 @@ def _only_value(values: Column) -> Column:
 def _top(returns: SqlType, *, is_set: bool) -> FoldForm:
     """Return TOPK, whose state begins with the number of values that it keeps."""
     state_type = struct([("k", BIGINT), ("values", returns)])
+    order = _order(returns.element)
 
     def kept(number: int, values: list[Any]) -> dict[str, Any]:
         different = {repr(each): each for each in values}.values() if is_set else values
-        return {"k": number, "values": sorted(different, reverse=True)[:number]}
+        return {"k": number, "values": sorted(different, key=order, reverse=True)[:number]}
 
     def add(state: Mapping[str, Any], values: Values) -> dict[str, Any]:
         new = [] if values[0] is None else [values[0]]

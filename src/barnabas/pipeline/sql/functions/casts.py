@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from barnabas.pipeline.sql.functions.bounds import timestamp_of_date
-from barnabas.pipeline.sql.functions.function_values import call, each, each_entry, spark
+from barnabas.pipeline.sql.functions.function_values import call, each, spark
+from barnabas.pipeline.sql.functions.map_entries import each_entry
 from barnabas.pipeline.sql.functions.whole_numbers import wrapped_int, wrapped_long
 from barnabas.pipeline.sql.sql_failures import UnresolvedError
 from barnabas.pipeline.sql.sql_types import NULL, STRING, SqlType, to_spark

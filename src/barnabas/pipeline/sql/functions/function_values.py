@@ -85,20 +85,6 @@ def kept(values: Column, by: Callable[[Column], Column]) -> Column:
     return spark().filter(values, by)
 
 
-def each_entry(
-    entries: Column, key: Callable[[Column], Column], value: Callable[[Column], Column]
-) -> Column:
-    """Return a map with `key` of each key and `value` of each value."""
-
-    def new_key(old: Column, _: Column) -> Column:
-        return key(old)
-
-    def new_value(_: Column, old: Column) -> Column:
-        return value(old)
-
-    return spark().transform_values(spark().transform_keys(entries, new_key), new_value)
-
-
 @dataclass(frozen=True)
 class Lambda:
     """A lambda as an argument: its number of parameters, and its type for types of these."""

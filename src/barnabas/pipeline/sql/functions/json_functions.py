@@ -13,13 +13,13 @@ from barnabas.pipeline.sql.functions.function_values import (
     Types,
     call,
     each,
-    each_entry,
     row,
     spark,
     takes,
     takes_many,
     takes_types,
 )
+from barnabas.pipeline.sql.functions.map_entries import each_entry
 from barnabas.pipeline.sql.sql_types import (
     BIGINT,
     BOOLEAN,

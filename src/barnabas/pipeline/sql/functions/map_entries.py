@@ -7,7 +7,24 @@ from typing import TYPE_CHECKING
 from barnabas.pipeline.sql.functions.function_values import each, kept, spark
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from barnabas.pipeline.sql.functions.function_values import Column
+
+
+def each_entry(
+    entries: Column, key: Callable[[Column], Column], value: Callable[[Column], Column]
+) -> Column:
+    """Return a map with `key` of each key and `value` of each value.
+
+    Entries whose key becomes NULL are left out, and of those with the same key the last one stays.
+    """
+    f = spark()
+
+    def changed(entry: Column) -> Column:
+        return f.struct(key(entry["key"]).alias("key"), value(entry["value"]).alias("value"))
+
+    return map_of_entries(each(f.map_entries(entries), changed))
 
 
 def map_of_entries(entries: Column) -> Column:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from barnabas.pipeline.sql.functions.bounds import timestamp_of
+from barnabas.pipeline.sql.functions.map_entries import map_of_entries
 from barnabas.pipeline.sql.planning.column_structs import each_of, each_value_of, those_of
 from barnabas.pipeline.sql.sql_types import SqlType, to_spark
 from barnabas.pipeline.streams.serdes import functions
@@ -65,7 +66,8 @@ def value_of(text: Column, kind: SqlType) -> Column:
         elements = f.from_json(text, _LIST, _STRICT)
         return each_of(elements, lambda each: value_of(each, kind.element))
     if kind.name == "MAP":
-        return each_value_of(object_of(text), lambda each: value_of(each, kind.element))
+        newest = map_of_entries(f.map_entries(object_of(text)))
+        return each_value_of(newest, lambda each: value_of(each, kind.element))
     return _simple(text, kind)
 
 
