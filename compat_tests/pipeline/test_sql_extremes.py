@@ -53,7 +53,7 @@ from compat_tests import spark as setup
 from compat_tests.pipeline.test_sql_queries import driver_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from barnabas.pipeline.sql.functions.function_values import Parameter, Signature
 
@@ -173,17 +173,17 @@ def _error(frame: Any, columns: Sequence[Any]) -> str:
     return ""
 
 
-def kinds_of(signature: Signature) -> Iterator[list[SqlType]]:
-    """Yield types of arguments for a signature; none for one that takes a lambda."""
+def kinds_of(signature: Signature) -> list[list[SqlType]]:
+    """Return types of arguments for a signature; none for one that takes a lambda."""
     parameters = list(signature.parameters)
     if signature.variadic:
         parameters.append(parameters[-1])
+    kinds: list[list[SqlType]] = []
     for chosen in (STRING, INTEGER, DOUBLE):
         found = [_kind(each, chosen) for each in parameters]
-        if None not in found:
-            yield cast("list[SqlType]", found)
-        if not any("A" in str(each) or "V" in str(each) for each in parameters):
-            return
+        if None not in found and found not in kinds:
+            kinds.append(cast("list[SqlType]", found))
+    return kinds
 
 
 def _kind(parameter: Parameter, chosen: SqlType) -> SqlType | None:

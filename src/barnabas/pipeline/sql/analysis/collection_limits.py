@@ -18,8 +18,6 @@ LIMIT_PROPERTIES: Final[Mapping[str, str]] = {
     "ksql.functions.collect_set.limit": "COLLECT_SET",
 }
 """The properties, with the aggregate that each limits."""
-
-
 _NO_LIMIT: Final = 2**31 - 1
 """Java's largest int, which stands for no limit, as a negative number does."""
 

@@ -63,10 +63,6 @@ _UNITS: Final = {
 _WINDOWS: Final = ("TUMBLING", "HOPPING", "SESSION")
 
 
-def _no_limits() -> dict[str, int]:
-    return {}
-
-
 @dataclass(frozen=True)
 class Defaults:
     """Settings of a session, for properties that a statement leaves out."""
@@ -79,7 +75,7 @@ class Defaults:
     replicas: int | None = None
     schemas: RegisteredSchemas | None = None
     """The columns of schemas in the registry, for statements that leave them out."""
-    limits: Mapping[str, int] = field(default_factory=_no_limits)
+    limits: Mapping[str, int] = field(default_factory=dict[str, int])
     """The most values that COLLECT_LIST and COLLECT_SET keep, by aggregate."""
 
 

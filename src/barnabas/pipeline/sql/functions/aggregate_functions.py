@@ -28,7 +28,8 @@ from barnabas.pipeline.sql.functions.function_values import (
     takes,
     takes_types,
 )
-from barnabas.pipeline.sql.functions.whole_numbers import whole, wrapped_int
+from barnabas.pipeline.sql.functions.operators import arithmetic
+from barnabas.pipeline.sql.functions.whole_numbers import wrapped_int
 from barnabas.pipeline.sql.sql_types import (
     BIGINT,
     BOOLEAN,
@@ -78,27 +79,25 @@ def _sum_decimals(types: Types, value: Column) -> Column:
     return _sum(value).try_cast(to_spark(types[0]))
 
 
-def _sum_list(zero: float) -> Callable[[Column], Column]:
+def _sum_list(kind: SqlType) -> Callable[[Column], Column]:
     """Return the sum of the elements of arrays; those that are NULL count nothing.
 
     A sum of whole numbers in one array wraps around, as in Java.
     """
 
+    plus = arithmetic("+", kind, kind)
+
     def add(total: Column, element: Column) -> Column:
-        known = spark().coalesce(element, spark().lit(0))
-        if isinstance(zero, float):
-            return total + known
-        return whole(total, known, is_long=True, try_it=spark().try_add, exactly=lambda a, b: a + b)
+        return plus.column(total, spark().coalesce(element, spark().lit(0)))
 
     def found(values: Column) -> Column:
-        start = spark().lit(zero) if isinstance(zero, float) else spark().lit(zero).cast("bigint")
-        return _sum(spark().aggregate(values, start, add))
+        return _sum(spark().aggregate(values, spark().lit(0).cast(to_spark(kind)), add))
 
     return found
 
 
 def _sum_integer_list(values: Column) -> Column:
-    return wrapped_int(_sum_list(0)(values))
+    return wrapped_int(_sum_list(BIGINT)(values))
 
 
 def _only_value(value: Column) -> Column:
@@ -375,8 +374,8 @@ ROWS: Final = (
         "0.9.0",
         "The sum of the elements of arrays; 0 without elements.",
         takes(array(INTEGER), to=INTEGER, by=_sum_integer_list),
-        takes(array(BIGINT), to=BIGINT, by=_sum_list(0)),
-        takes(array(DOUBLE), to=DOUBLE, by=_sum_list(0.0)),
+        takes(array(BIGINT), to=BIGINT, by=_sum_list(BIGINT)),
+        takes(array(DOUBLE), to=DOUBLE, by=_sum_list(DOUBLE)),
     ),
     _aggregate(
         "TOPK",

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from barnabas.pipeline.sql.functions.function_values import spark
+from barnabas.pipeline.sql.functions.units import DAY_MS
 
 if TYPE_CHECKING:
     from barnabas.pipeline.sql.functions.function_values import Column
@@ -19,8 +20,6 @@ _MILLIS_MIN: Final = -62_135_596_800_000
 _MILLIS_MAX: Final = (2**63 - 1) // 1000
 """Spark's timestamps are microseconds in 64 bits."""
 
-_DAY_MS: Final = 86_400_000
-
 
 def timestamp_of(ms: Column) -> Column:
     """Return the TIMESTAMP of milliseconds since 1970, NULL out of the years 1 to 294247."""
@@ -31,7 +30,7 @@ def timestamp_of(ms: Column) -> Column:
 def timestamp_of_date(date: Column) -> Column:
     """Return the TIMESTAMP of the start of a day, NULL out of the bounds of a TIMESTAMP."""
     days = spark().unix_date(date)
-    is_known = days.between(_MILLIS_MIN // _DAY_MS, _MILLIS_MAX // _DAY_MS)
+    is_known = days.between(_MILLIS_MIN // DAY_MS, _MILLIS_MAX // DAY_MS)
     return spark().when(is_known, date.cast("timestamp"))
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from barnabas.pipeline.sql.functions.bounds import timestamp_of_date
 from barnabas.pipeline.sql.functions.function_values import call, each, spark
 from barnabas.pipeline.sql.functions.map_entries import each_entry
+from barnabas.pipeline.sql.functions.units import DAY_MS
 from barnabas.pipeline.sql.functions.whole_numbers import wrapped_int, wrapped_long
 from barnabas.pipeline.sql.sql_failures import UnresolvedError
 from barnabas.pipeline.sql.sql_types import NULL, STRING, SqlType, to_spark
@@ -67,8 +68,7 @@ def cast(value: Column, kind: SqlType, to: SqlType) -> Column:
     if to.name in _WHOLE:
         return _whole(value, kind, to.name)
     if to.name == "TIME":
-        day_ms = spark().lit(86_400_000)
-        return spark().pmod(spark().unix_millis(value), day_ms).cast("int")
+        return spark().pmod(spark().unix_millis(value), spark().lit(DAY_MS)).cast("int")
     if (kind.name, to.name) == ("DATE", "TIMESTAMP"):
         return timestamp_of_date(value)
     return value.try_cast(to_spark(to))

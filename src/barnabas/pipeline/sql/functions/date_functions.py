@@ -27,7 +27,7 @@ from barnabas.pipeline.sql.functions.function_values import (
     takes_literals,
 )
 from barnabas.pipeline.sql.functions.time_zones import is_zone, zone_pattern
-from barnabas.pipeline.sql.functions.units import unit_ms
+from barnabas.pipeline.sql.functions.units import DAY_MS, unit_ms
 from barnabas.pipeline.sql.sql_types import BIGINT, DATE, INTEGER, STRING, TIME, TIMESTAMP
 
 if TYPE_CHECKING:
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
     from barnabas.pipeline.sql.functions.function_values import Column, Literals
 
-_DAY_MS: Final = 86_400_000
 _READ: Final = (
     r"G{1,4}|y{1,6}|u{1,6}|M{1,4}|L{1,4}|d{1,2}|D{1,3}|a|h{1,2}|H{1,2}|k{1,2}|K{1,2}|m{1,2}|s{1,2}"
     r"|S{1,9}|VV|v|vvvv|z{1,4}|O|OOOO|X{1,5}|x{1,5}|Z{1,5}"
@@ -128,21 +127,17 @@ def _moved(at: Column, zone: Column, other: Column) -> Column:
     return _from_utc(_to_utc(at, zone), other)
 
 
-def _of_millis(ms: Column) -> Column:
-    return timestamp_of(ms)
-
-
 def _millis(at: Column) -> Column:
     return spark().unix_millis(at)
 
 
 def _time_at(time: Column) -> Column:
-    return timestamp_of(time.cast("bigint"))
+    return spark().timestamp_millis(time.cast("bigint"))
 
 
 def _time_of(text: Column, pattern: Column) -> Column:
     ms = _millis(_parsed(text, pattern))
-    return spark().pmod(ms, spark().lit(_DAY_MS)).cast("int")
+    return spark().pmod(ms, spark().lit(DAY_MS)).cast("int")
 
 
 def _date_of(text: Column, pattern: Column) -> Column:
@@ -176,8 +171,8 @@ def _shifted_timestamp(sign: int) -> Callable[[Column, Column, Column], Column]:
 def _shifted_date(sign: int) -> Callable[[Column, Column, Column], Column]:
     def shifted(unit: Column, number: Column, date: Column) -> Column:
         ms = times(number, sign * unit_ms(str(unit)))
-        at = sum_of(times(spark().unix_date(date), _DAY_MS), ms)
-        return spark().date_from_unix_date(spark().floor(at / _DAY_MS).try_cast("int"))
+        at = sum_of(times(spark().unix_date(date), DAY_MS), ms)
+        return spark().date_from_unix_date(spark().floor(at / DAY_MS).try_cast("int"))
 
     return shifted
 
@@ -185,7 +180,7 @@ def _shifted_date(sign: int) -> Callable[[Column, Column, Column], Column]:
 def _shifted_time(sign: int) -> Callable[[Column, Column, Column], Column]:
     def shifted(unit: Column, number: Column, time: Column) -> Column:
         ms = times(number, sign * unit_ms(str(unit)))
-        return spark().pmod(sum_of(time, ms), spark().lit(_DAY_MS)).cast("int")
+        return spark().pmod(sum_of(time, ms), spark().lit(DAY_MS)).cast("int")
 
     return shifted
 
@@ -253,7 +248,7 @@ ROWS: Final = (
         "FROM_UNIXTIME",
         "0.17.0",
         "The timestamp of milliseconds since 1970.",
-        takes(BIGINT, to=TIMESTAMP, by=_of_millis),
+        takes(BIGINT, to=TIMESTAMP, by=timestamp_of),
     ),
     _dates(
         "PARSE_DATE",
@@ -299,13 +294,15 @@ ROWS: Final = (
         "TIMESTAMPTOSTRING",
         "0.7.1",
         "Milliseconds since 1970 as a text in a format. Deprecated: use FORMAT_TIMESTAMP.",
-        takes(BIGINT, STRING, to=STRING, by=lambda ms, form: _text(_of_millis(ms), form)),
+        takes(BIGINT, STRING, to=STRING, by=lambda ms, form: _text(timestamp_of(ms), form)),
         takes_literals(
             BIGINT,
             STRING,
             STRING,
             to=STRING,
-            by=lambda literals, ms, form, zone: _text_in_zone(literals, _of_millis(ms), form, zone),
+            by=lambda literals, ms, form, zone: _text_in_zone(
+                literals, timestamp_of(ms), form, zone
+            ),
         ),
     ),
     _dates(

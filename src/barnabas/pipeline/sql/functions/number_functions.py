@@ -169,19 +169,13 @@ def _trunc_decimal_whole(types: Types, value: Column) -> Column:
 
 def _series(start: Column, end: Column) -> Column:
     one = spark().lit(1).cast("int")
-    found = spark().sequence(start, end, spark().when(start > end, -one).otherwise(one))
-    return spark().when(spark().abs(_steps(start, end, one)) < SIZE_MAX, found)
+    return _series_by(start, end, spark().when(start > end, -one).otherwise(one))
 
 
 def _series_by(start: Column, end: Column, step: Column) -> Column:
     """Return the series; one that does not reach its end is NULL, as its row has an error."""
-    steps = _steps(start, end, step)
+    steps = spark().try_divide(end.cast("double") - start.cast("double"), step.cast("double"))
     return spark().when((steps >= 0) & (steps < SIZE_MAX), spark().sequence(start, end, step))
-
-
-def _steps(start: Column, end: Column, step: Column) -> Column:
-    """Return how many steps are between two numbers, NULL when a step is 0."""
-    return spark().try_divide(end.cast("double") - start.cast("double"), step.cast("double"))
 
 
 def _distance(one_lat: Column, one_lon: Column, lat: Column, lon: Column, unit: Column) -> Column:

@@ -9,6 +9,7 @@ MILLISECONDS: Final = {
     "HOUR": 3_600_000,
     "DAY": 86_400_000,
 }
+DAY_MS: Final = MILLISECONDS["DAY"]
 UNITS: Final = frozenset({*MILLISECONDS, *(f"{name}S" for name in MILLISECONDS)})
 
 

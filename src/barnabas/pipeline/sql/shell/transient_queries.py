@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from barnabas.pipeline.sql.analysis.plan_values import QueryPlan
+    from barnabas.pipeline.streams.serdes import Column
     from barnabas.pipeline.streams.stream_app import App
 
 _POLL_S: Final = 0.1
@@ -66,6 +67,11 @@ def _deleted(records: Any, plan: QueryPlan) -> Any:
             for each in plan.columns
         ]
     )
+
+
+def _key_text() -> Column:
+    """Return the key of a record as a text, of which `_order` has the columns."""
+    return functions().to_json(functions().struct(functions().col("key")))
 
 
 class TransientRows:
@@ -119,7 +125,7 @@ class TransientRows:
             return kept.select(row.alias("row"), f.lit(False), f.lit(None))
         deleted = encode(_deleted(records, plan)).cast("string")
         has_condition = plan.having is not None or plan.where is not None
-        key = f.to_json(f.struct(f.col("key"))) if has_condition else f.lit(None)
+        key = _key_text() if has_condition else f.lit(None)
         return records.select(f.coalesce(row, deleted).alias("row"), value.isNull(), key)
 
     def _wait_for_positions(self, topics: int) -> None:
@@ -205,9 +211,8 @@ class TableRows(TransientRows):
     def _frame(self, records: Any, plan: QueryPlan) -> Any:
         """Return the frame of keys, and of the texts of rows, which are null for deleted ones."""
         f = functions()
-        key = f.to_json(f.struct(f.col("key"))).alias("key")
         row = JsonColumns(columns_of(plan), is_wrapped=True).encode(f.col("value"))
-        return records.select(key, row.cast("string").alias("row"))
+        return records.select(_key_text().alias("key"), row.cast("string").alias("row"))
 
     def take(self, timeout_s: float) -> list[Sequence[Any]] | None:
         """Return rows, once the query has ended; None behind the last. Raises its error."""
