@@ -15,9 +15,9 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any, cast
 
 from barnabas.pipeline.sql.analysis.applied_statements import Definition, StartedQuery, applied
-from barnabas.pipeline.sql.analysis.collection_limits import limits_of
 from barnabas.pipeline.sql.catalog.catalog_changes import Catalog
 from barnabas.pipeline.sql.catalog.source_definitions import Defaults
+from barnabas.pipeline.sql.functions.aggregate_properties import aggregate_properties
 from barnabas.pipeline.sql.planning.query_writing import written
 from barnabas.pipeline.sql.planning.registry_inference import RegistryInference
 from barnabas.pipeline.sql.scripts import parse_script
@@ -297,7 +297,7 @@ def _defaults(properties: dict[str, Any], registry: str) -> Defaults:
         str(given.get("persistence.wrap.single.values", "true")).lower() == "true",
         str(given.get("output.topic.name.prefix", "")),
         schemas=RegistryInference(registry) if registry else None,
-        limits=limits_of({name: str(each) for name, each in properties.items()}),
+        aggregates=aggregate_properties({name: str(each) for name, each in properties.items()}),
     )
 
 

@@ -13,6 +13,7 @@ from barnabas.pipeline.delivery.micro_batches import query_version
 from barnabas.pipeline.sql.analysis.applied_statements import Definition, applied
 from barnabas.pipeline.sql.catalog.catalog_changes import Catalog
 from barnabas.pipeline.sql.catalog.source_definitions import Defaults
+from barnabas.pipeline.sql.functions.aggregate_properties import AggregateProperties
 from barnabas.pipeline.sql.planning.query_writing import written
 from barnabas.pipeline.sql.planning.registry_inference import RegistryInference
 from barnabas.pipeline.sql.scripts import parse_script
@@ -32,17 +33,21 @@ CREATE TABLE items (item STRING PRIMARY KEY, name STRING)
 """
 
 
-def driver_of(engine: Any, query: str, registry: str = "", **limits: int) -> ks.TestDriver:
-    """Return a driver that runs the queries of a script; `limits` are of COLLECT_LIST and _SET."""
-    described = partial(describe, query=query, registry=registry, **limits)
+def driver_of(
+    engine: Any, query: str, registry: str = "", aggregates: AggregateProperties | None = None
+) -> ks.TestDriver:
+    """Return a driver that runs the queries of a script."""
+    described = partial(describe, query=query, registry=registry, aggregates=aggregates)
     return ks.TestDriver(described, session=engine.session, registry=registry)
 
 
-def describe(app: ks.App, query: str, registry: str = "", **limits: int) -> None:
+def describe(
+    app: ks.App, query: str, registry: str = "", aggregates: AggregateProperties | None = None
+) -> None:
     """Describe the queries of a script in an app."""
     catalog = Catalog()
     schemas = RegistryInference(registry) if registry else None
-    defaults = Defaults(schemas=schemas, limits=limits)
+    defaults = Defaults(schemas=schemas, aggregates=aggregates or AggregateProperties())
     for statement in parse_script(SOURCES + query):
         assert isinstance(statement, Definition)
         found = applied(statement, catalog, defaults)
@@ -191,6 +196,25 @@ def test_groups_that_have_not_met_having_get_no_tombstones(engine) -> None:
         assert [each.value for each in driver.read("PAIRS")] == [b"2", None]
 
 
+def test_session_without_cache_has_a_row_for_each_record(engine) -> None:
+    """Events are made distinct by the rows whose count is 1, as in ksqlDB's tutorial."""
+    query = """
+    CREATE TABLE counts WITH (key_format='JSON') AS SELECT item, COUNT(*) AS n, MAX(ms) AS newest
+        FROM orders WINDOW TUMBLING (SIZE 10 MILLISECONDS) GROUP BY item;
+    """
+    no_cache = AggregateProperties(has_each_update=True)
+    with driver_of(engine, query, aggregates=no_cache) as driver:
+        items = [("pen", 1), ("ink", 2), ("pen", 3), ("pen", 9), ("pen", 14), ("ink", 5)]
+        driver.pipe("orders", *[order(1, item=item, ms=ms) for item, ms in items])
+        records = driver.read("COUNTS")
+    found = {
+        key: values([each for each in records if (each.key or b"").startswith(key)])
+        for key in (b'"pen"', b'"ink"')
+    }
+    assert [tuple(each.values()) for each in found[b'"pen"']] == [(1, 1), (2, 3), (3, 9), (1, 14)]
+    assert [tuple(each.values()) for each in found[b'"ink"']] == [(1, 2), (2, 5)]
+
+
 def test_windows_are_in_the_keys(engine) -> None:
     query = """
     CREATE TABLE out AS SELECT item, WINDOWSTART AS begun, COUNT(*) AS n FROM orders
@@ -238,7 +262,8 @@ def test_collections_keep_the_first_values_up_to_a_limit(engine) -> None:
     CREATE TABLE sparks AS SELECT item, COLLECT_LIST(id) AS l, COUNT_DISTINCT(id) AS n FROM orders
         GROUP BY item;
     """
-    with driver_of(engine, query, COLLECT_LIST=2, COLLECT_SET=1) as driver:
+    limits = AggregateProperties({"COLLECT_LIST": 2, "COLLECT_SET": 1})
+    with driver_of(engine, query, aggregates=limits) as driver:
         driver.pipe("orders", *(order(each, item="pen", ms=each) for each in (9, 9, 7)))
         for topic, expected in (
             ("FOLDS", {"L": [9, 9], "S": [9]}),

@@ -4,7 +4,6 @@
     relations          the sources of a query, and what a name means in it
     projection         the columns of SELECT: `*`, their names, which of them are the key
     aggregation        GROUP BY, aggregates, HAVING
-    collection_limits  the most values of COLLECT_LIST and COLLECT_SET
     lasting_conditions HAVING that a group never ceases to meet
     joined_sources     JOIN .. ON, and the keys of both sides
     query_analysis     a whole SELECT

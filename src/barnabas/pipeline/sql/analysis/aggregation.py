@@ -19,6 +19,8 @@ from barnabas.pipeline.sql.analysis.plan_values import (
 from barnabas.pipeline.sql.analysis.projection import same_expression, text_of
 from barnabas.pipeline.sql.analysis.relations import Relations, column, place_of, replaced
 from barnabas.pipeline.sql.catalog.source_values import WINDOW_BOUNDS
+from barnabas.pipeline.sql.functions.aggregate_functions import first_values
+from barnabas.pipeline.sql.functions.aggregate_properties import AggregateProperties
 from barnabas.pipeline.sql.functions.resolution import (
     aggregate,
     function,
@@ -30,8 +32,9 @@ from barnabas.pipeline.sql.functions.typed_expressions import typed
 from barnabas.pipeline.sql.sql_failures import SqlError, UnresolvedError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
+    from barnabas.pipeline.sql.analysis.plan_values import QueryPlan
     from barnabas.pipeline.sql.functions.literals import TypedExpression
     from barnabas.pipeline.sql.sql_types import SqlType
     from barnabas.pipeline.sql.statement_values import Window
@@ -172,3 +175,22 @@ def without_table_functions(
         return column(ROWS, name)
 
     return [replaced(each, change) for each in nodes], found
+
+
+def aggregating_by(plan: QueryPlan, properties: AggregateProperties) -> QueryPlan:
+    """Return a plan that aggregates by the properties of its session."""
+    aggregation = plan.aggregation
+    if aggregation is None or properties == AggregateProperties():
+        return plan
+    aggregates = tuple(_limited(each, properties.limits) for each in aggregation.aggregates)
+    changed = replace(
+        aggregation, aggregates=aggregates, has_each_update=properties.has_each_update
+    )
+    return replace(plan, aggregation=changed)
+
+
+def _limited(planned: PlannedAggregate, limits: Mapping[str, int]) -> PlannedAggregate:
+    limit = limits.get(planned.function.name)
+    if limit is None:
+        return planned
+    return replace(planned, function=first_values(planned.function, limit))

@@ -84,6 +84,8 @@ class Aggregation:
     group: tuple[TypedExpression, ...]
     aggregates: tuple[PlannedAggregate, ...]
     window: Window | None
+    has_each_update: bool = False
+    """True when each record of a group makes a row, False when those of a micro-batch make one."""
 
 
 @dataclass(frozen=True)

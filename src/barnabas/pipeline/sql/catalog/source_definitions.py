@@ -17,6 +17,7 @@ from barnabas.pipeline.sql.catalog.source_values import (
     SourceWindow,
     Timestamp,
 )
+from barnabas.pipeline.sql.functions.aggregate_properties import AggregateProperties
 from barnabas.pipeline.sql.sql_failures import UnresolvedError, nearest
 from barnabas.pipeline.sql.sql_types import BYTES, STRING, SqlType, array, resolved, struct
 
@@ -75,8 +76,7 @@ class Defaults:
     replicas: int | None = None
     schemas: RegisteredSchemas | None = None
     """The columns of schemas in the registry, for statements that leave them out."""
-    limits: Mapping[str, int] = field(default_factory=dict[str, int])
-    """The most values that COLLECT_LIST and COLLECT_SET keep, by aggregate."""
+    aggregates: AggregateProperties = field(default_factory=AggregateProperties)
 
 
 def declared(statement: CreateSource, types: Mapping[str, SqlType], defaults: Defaults) -> Source:

@@ -6,10 +6,11 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from barnabas.pipeline.definitions.config_types import ConfigValueError
-from barnabas.pipeline.sql.analysis.collection_limits import limited, limits_of
+from barnabas.pipeline.sql.analysis.aggregation import aggregating_by
 from barnabas.pipeline.sql.analysis.plan_values import WrittenQuery
 from barnabas.pipeline.sql.analysis.query_analysis import plan_of
 from barnabas.pipeline.sql.catalog.catalog_changes import Catalog
+from barnabas.pipeline.sql.functions.aggregate_properties import aggregate_properties
 from barnabas.pipeline.sql.hosting.query_properties import DEFINITIONS, STATEMENT
 from barnabas.pipeline.sql.scripts import StatementText, parse_statement
 from barnabas.pipeline.sql.sql_failures import SqlError, UnresolvedError
@@ -33,7 +34,8 @@ def planned_statement(props: Mapping[str, str]) -> WrittenQuery:
     catalog = Catalog(known.sources, known.types)
     try:
         name, query, is_insert = _parts(text)
-        plan = limited(plan_of(query, catalog, is_persistent=True), limits_of(props))
+        plan = plan_of(query, catalog, is_persistent=True)
+        plan = aggregating_by(plan, aggregate_properties(props))
         return WrittenQuery(plan, catalog.source(name), not is_insert, is_insert)
     except (SqlError, UnresolvedError) as error:
         raise ConfigValueError.of(STATEMENT, text, str(error)) from None

@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from barnabas.pipeline.jobs.job_config import QUERY_CLASS, TARGET_TOPIC
-from barnabas.pipeline.sql.analysis.collection_limits import LIMIT_PROPERTIES
+from barnabas.pipeline.sql.functions.aggregate_properties import AGGREGATE_PROPERTIES
 from barnabas.pipeline.sql.hosting.query_properties import (
     DEFINITIONS,
     PHASE,
@@ -30,7 +30,7 @@ _PASSED_ON: Final = (
     "errors.deadletterqueue.topic.name",
     "trigger.ms",
     "on.trim",
-    *LIMIT_PROPERTIES,
+    *AGGREGATE_PROPERTIES,
 )
 """The properties of a session that a query's job gets."""
 

@@ -1,4 +1,4 @@
-"""Aggregates as folds in Python: those of sessions, and those of a table's groups."""
+"""Aggregates as folds in Python: those of sessions, of a table's groups, and others by need."""
 
 from __future__ import annotations
 
@@ -45,15 +45,15 @@ def argument_name(aggregate: str, index: int) -> str:
 def is_folded(aggregation: Aggregation, *, is_lasting: bool) -> bool:
     """True when folds make the groups of a stream better than Spark's aggregation.
 
-    COLLECT_SET needs the order of the records, a limit bounds what a group keeps, and a condition
-    that may cease to be true must know the results that change. Spark's aggregation gives none of
-    them. Folds of some types are not exact.
+    COLLECT_SET needs the order of the records, a limit bounds what a group keeps, a condition that
+    may cease to be true must know the results that change, and a session may want a row for each
+    record. Spark's aggregation gives none of them. Folds of some types are not exact.
     """
     needs_order = any(
         each.function.name == "COLLECT_SET" or each.function.limit is not None
         for each in aggregation.aggregates
     )
-    if is_lasting and not needs_order:
+    if is_lasting and not needs_order and not aggregation.has_each_update:
         return False
     return all(
         _is_collected(one.type) if each.function.name in _COLLECTED else one.type.name in _EXACT

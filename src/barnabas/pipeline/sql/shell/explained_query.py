@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from barnabas.pipeline.delivery.driver import spark_internals
 from barnabas.pipeline.sql import statement_values as st
-from barnabas.pipeline.sql.analysis.collection_limits import limited
+from barnabas.pipeline.sql.analysis.aggregation import aggregating_by
 from barnabas.pipeline.sql.analysis.query_analysis import plan_of
 from barnabas.pipeline.sql.analysis.written_results import created, inserted
 from barnabas.pipeline.sql.catalog.source_values import SourceColumn
@@ -49,7 +49,8 @@ def explained(
     else:
         query, parsed = None, statement.statement
     if isinstance(parsed, st.Select):
-        plan = limited(plan_of(parsed, catalog, is_persistent=False), defaults.limits)
+        plan = plan_of(parsed, catalog, is_persistent=False)
+        plan = aggregating_by(plan, defaults.aggregates)
         target = None
     elif isinstance(parsed, st.InsertSelect):
         target = inserted(parsed, catalog)

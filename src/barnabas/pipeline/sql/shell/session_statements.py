@@ -10,11 +10,15 @@ from typing import TYPE_CHECKING, Any, Final, TypeGuard
 from barnabas.pipeline.delivery.driver.cluster_state import ClusterState
 from barnabas.pipeline.delivery.plan import kafka_properties
 from barnabas.pipeline.sql import statement_values as st
+from barnabas.pipeline.sql.analysis.aggregation import aggregating_by
 from barnabas.pipeline.sql.analysis.applied_statements import Definition
-from barnabas.pipeline.sql.analysis.collection_limits import check_limit, limited, limits_of
 from barnabas.pipeline.sql.analysis.pull_rules import check_pull
 from barnabas.pipeline.sql.analysis.query_analysis import plan_of
 from barnabas.pipeline.sql.catalog.source_definitions import Defaults
+from barnabas.pipeline.sql.functions.aggregate_properties import (
+    aggregate_properties,
+    check_property,
+)
 from barnabas.pipeline.sql.planning.registry_inference import RegistryInference
 from barnabas.pipeline.sql.scripts import parse_statement, statement_texts
 from barnabas.pipeline.sql.shell.answer_values import (
@@ -184,7 +188,7 @@ class SessionStatements:
     def _select(self, statement: st.Select) -> Rows:
         catalog = self.catalog
         plan = plan_of(statement, catalog, is_persistent=False)
-        plan = limited(plan, limits_of(self.properties))
+        plan = aggregating_by(plan, aggregate_properties(self.properties))
         check_pull(statement, plan, self.properties)
         if copartitioned(plan) is not None:
             check_partitions(plan, self.partitions())
@@ -226,7 +230,7 @@ class SessionStatements:
             return Message(f"removed the property {statement.name}")
         if statement.name == _RESET and statement.value not in ("earliest", "latest"):
             raise UnresolvedError(f"{_RESET} is earliest or latest, and not '{statement.value}'")
-        check_limit(statement.name, statement.value)
+        check_property(statement.name, statement.value)
         self.properties[statement.name] = statement.value
         return Message(f"set the property {statement.name}")
 
@@ -241,7 +245,7 @@ class SessionStatements:
             given.get("persistence.default.format.value"),
             given.get("persistence.wrap.single.values", "true").lower() == "true",
             schemas=RegistryInference(registry) if registry else None,
-            limits=limits_of(self.properties),
+            aggregates=aggregate_properties(self.properties),
         )
 
     def _librdkafka(self) -> dict[str, Any]:

@@ -24,6 +24,7 @@ _DEFAULTS: Final = {
     "ksql.persistence.default.format.key": "KAFKA",
     "ksql.persistence.default.format.value": None,
     "ksql.persistence.wrap.single.values": "true",
+    "ksql.streams.cache.max.bytes.buffering": None,
 }
 """The properties that SET changes, with their defaults."""
 

@@ -1,15 +1,21 @@
-"""The most values that COLLECT_LIST and COLLECT_SET keep."""
+"""Properties of a session that change aggregates: limits, and a row for each record."""
 
+from dataclasses import replace
 from typing import cast
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
+from barnabas.pipeline.sql.analysis.aggregation import aggregating_by
 from barnabas.pipeline.sql.analysis.applied_statements import applied
-from barnabas.pipeline.sql.analysis.collection_limits import check_limit, limited, limits_of
 from barnabas.pipeline.sql.catalog.source_definitions import Defaults
 from barnabas.pipeline.sql.functions.aggregate_folds import fold_form
+from barnabas.pipeline.sql.functions.aggregate_properties import (
+    AggregateProperties,
+    aggregate_properties,
+    check_property,
+)
 from barnabas.pipeline.sql.hosting.planned_statement import planned_statement
 from barnabas.pipeline.sql.hosting.query_configs import query_config
 from barnabas.pipeline.sql.planning.fold_planning import is_folded
@@ -20,24 +26,45 @@ from barnabas.pipeline.sql.statement_values import CreateSource
 from tests.pipeline.sql.test_query_analysis import CATALOG, plan
 
 LIST, SET = "ksql.functions.collect_list.limit", "ksql.functions.collect_set.limit"
+LIMITS = AggregateProperties({"COLLECT_LIST": 3, "COLLECT_SET": 5})
 
 
 def test_limits_are_properties() -> None:
-    assert limits_of({LIST: "2", SET: "0", "x": "y"}) == {"COLLECT_LIST": 2, "COLLECT_SET": 0}
-    assert limits_of({LIST: "-1", SET: str(2**31 - 1)}) == {}
-    check_limit("x", "y")
+    found = aggregate_properties({LIST: "2", SET: "0", "x": "y"})
+    assert found == AggregateProperties({"COLLECT_LIST": 2, "COLLECT_SET": 0})
+    assert aggregate_properties({LIST: "-1", SET: str(2**31 - 1)}) == AggregateProperties()
+    check_property("x", "y")
     with pytest.raises(UnresolvedError, match=r"collect_set.limit is a whole number .* not 'y'"):
-        check_limit(SET, "y")
+        check_property(SET, "y")
+
+
+@pytest.mark.parametrize("name", ["cache.max.bytes.buffering", "statestore.cache.max.bytes"])
+def test_cache_of_no_bytes_is_a_row_for_each_record(name: str) -> None:
+    assert aggregate_properties({name: "0"}).has_each_update
+    assert aggregate_properties({f"ksql.streams.{name}": "0"}).has_each_update
+    assert not aggregate_properties({name: "10000000"}).has_each_update
+    for text in ("-1", "1e3", "", "٣"):
+        with pytest.raises(UnresolvedError, match=f"{name} is a number of bytes, and not '{text}'"):
+            check_property(name, text)
+
+
+def test_row_for_each_record_is_a_fold() -> None:
+    text = "SELECT id, SUM(id) AS a FROM s GROUP BY id"
+    each_update = AggregateProperties(has_each_update=True)
+    found = aggregating_by(plan(text), each_update).aggregation
+    assert found is not None
+    assert is_folded(found, is_lasting=True)
+    assert not is_folded(replace(found, has_each_update=False), is_lasting=True)
 
 
 def test_limit_is_of_one_aggregate_and_makes_a_fold() -> None:
     text = "SELECT id, COLLECT_LIST(name) AS a, COUNT(*) AS n FROM s GROUP BY id"
-    found = limited(plan(text), {"COLLECT_LIST": 3, "COLLECT_SET": 5}).aggregation
+    found = aggregating_by(plan(text), LIMITS).aggregation
     assert found is not None
     assert [each.function.limit for each in found.aggregates] == [3, None]
     assert is_folded(found, is_lasting=True)
     plain = plan("SELECT id, name FROM s")
-    assert limited(plain, {"COLLECT_LIST": 3}) is plain
+    assert aggregating_by(plain, LIMITS) == plain
 
 
 def test_job_of_a_query_keeps_the_limit_of_its_session() -> None:
