@@ -75,6 +75,9 @@ OPERATORS: dict[str, Any] = {
     "cast('2020-02-29' as date) = cast('2020-02-29T00:00:00' as timestamp)": True,
 }
 CASTS: dict[str, Any] = {
+    "from_bytes(cast(' RXg= ' as bytes), 'utf8')": "Ex",
+    "from_bytes('RXg=', 'utf8')": "Ex",
+    "cast('x!' as bytes)": None,
     "cast('x' as int)": None,
     "cast(' 7 ' as int)": 7,
     "cast('7.5' as int)": None,
@@ -312,6 +315,9 @@ DATES: dict[str, Any] = {
     "unix_timestamp(timestampadd(seconds, 3, from_unixtime(5)))": 3005,
     "unix_timestamp(convert_tz(from_unixtime(0), 'UTC', '+02:00'))": 7_200_000,
     "unix_timestamp(convert_tz(from_unixtime(0), 'UTC', 'nowhere'))": None,
+    "format_timestamp('2021-07-14T00:10:10.300Z', 'dd.MM. HH:mm:ss.SSS')": "14.07. 00:10:10.300",
+    "unix_date(concat('1970', '-01-03'))": 2,
+    "unix_date('today')": None,
 }
 
 

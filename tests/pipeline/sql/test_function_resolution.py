@@ -53,6 +53,9 @@ ROOT = Path(__file__).parents[3]
             array(struct([("K", STRING), ("V", INTEGER)])),
         ),
         ("DATEADD", [UNIT, INTEGER, DATE], DATE),
+        ("FORMAT_TIMESTAMP", [STRING, STRING], STRING),
+        ("UNIX_DATE", [STRING], INTEGER),
+        ("LEN", [STRING], INTEGER),
         (
             "TRANSFORM",
             [array(INTEGER), Lambda(1, lambda types: array(types[0]))],

@@ -20,12 +20,25 @@ def failure(script: str, variables: dict[str, str] | None = None) -> str:
 
 
 def test_semicolons_in_strings_names_and_comments_end_nothing() -> None:
-    script = "SET 'a;' = 'it''s;'; -- one; two\n/* ; */ DROP TYPE `x;y`;;\n  ;DROP TYPE -- ;\n z"
+    script = (
+        "SET 'a;' = 'it''s;'; -- one; two\n/* ; */ DROP TYPE `x;y`;;\n  ;DROP TYPE -- ;\n z;"
+        ' DROP TYPE "a;\'b"'
+    )
     assert list(parse_script(script)) == [
         SetProperty("a;", "it's;"),
         DropType("x;y"),
         DropType("Z"),
+        DropType("a;'b"),
     ]
+
+
+@pytest.mark.parametrize("quote", ["`", '"'])
+def test_quoted_name_keeps_its_case_and_has_its_quote_twice(quote: str) -> None:
+    (statement,) = parse_script(f"DROP TYPE {quote}Fish{quote}{quote}Id{quote}")
+    assert statement == DropType(f"Fish{quote}Id")
+    assert failure(f"DROP TYPE {quote}a;") == (
+        "line 1:11: A string, a quoted name or a comment has no end"
+    )
 
 
 def test_places_are_those_in_the_script() -> None:
@@ -88,7 +101,7 @@ def test_any_words_are_parsed_or_refused(words: list[str]) -> None:
     assert error is None or error.line == 1
 
 
-@given(some.lists(some.from_regex(r"[a-z '`\n-]{0,10}", fullmatch=True), max_size=5))
+@given(some.lists(some.from_regex(r"[a-z '`\"\n-]{0,10}", fullmatch=True), max_size=5))
 def test_text_is_at_its_line_and_column(pieces: list[str]) -> None:
     script = ";".join(pieces)
     lines = script.split("\n")

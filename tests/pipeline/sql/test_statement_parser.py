@@ -187,7 +187,7 @@ def test_insert_has_a_row_or_a_query() -> None:
         ),
         ("INSERT INTO s (a) SELECT b FROM t", "line 1:19: Expected VALUES but found 'SELECT'"),
         ("SELECT CASE a END FROM t", "line 1:15: Expected WHEN but found 'END'"),
-        ("SELECT 'a FROM t", "line 1:8: A string, a back-quoted name or a comment has no end"),
+        ("SELECT 'a FROM t", "line 1:8: A string, a quoted name or a comment has no end"),
     ],
 )
 def test_error_names_place_and_nearest_word(text: str, message: str) -> None:

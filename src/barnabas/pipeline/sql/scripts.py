@@ -25,8 +25,12 @@ if TYPE_CHECKING:
 MAXIMUM_BYTES = 1024 * 1024
 MAXIMUM_DEPTH = 500
 
-# A string, a back-quoted name, a comment, the end of a statement, or other text, in this order.
-_PIECE = re.compile(r"'(?:[^']|'')*'|`[^`]*`|--[^\n]*|/\*.*?\*/|;|[^'`;/-]+|.", re.DOTALL)
+# A string, a quoted name, a comment, the end of a statement, or other text, in this order.
+_PIECE = re.compile(
+    r"'(?:[^']|'')*'|`[^`]*`|\"[^\"]*\"|--[^\n]*|/\*.*?\*/|;|[^'`\";/-]+|.", re.DOTALL
+)
+_LONE = ("'", "`", '"')
+"""The starts of strings and names that have no end."""
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z_0-9]*)\}")
 _OPEN = (TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.LT)
 _CLOSED = (TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.GT)
@@ -66,7 +70,7 @@ def has_ended(script: str) -> bool:
     ended = True
     for piece in _PIECE.finditer(script):
         text = piece.group()
-        if text in ("'", "`"):
+        if text in _LONE:
             return False
         if not text.isspace() and not text.startswith(("--", "/*")):
             ended = text == ";"
@@ -125,9 +129,9 @@ def _parse(text: str) -> Statement:
     try:
         tokens = dialect.tokenize(text)
     except TokenError:
-        lone = [each for each in _PIECE.finditer(text) if each.group() in ("'", "`")]
+        lone = [each for each in _PIECE.finditer(text) if each.group() in _LONE]
         at = position(text, lone[0].start()) if lone else (1, 1)
-        raise SqlError("A string, a back-quoted name or a comment has no end", *at) from None
+        raise SqlError("A string, a quoted name or a comment has no end", *at) from None
     _check_depth(text, tokens)
     parser = StatementParser(dialect=dialect)
     try:

@@ -41,9 +41,9 @@ _KEYWORDS = {
 
 
 class KsqlTokenizer(Tokenizer):
-    """Back-quotes are identifiers, quotes are strings, and few words are keywords."""
+    """Back-quotes and double quotes are identifiers, quotes are strings; few words are keywords."""
 
-    IDENTIFIERS: ClassVar[list[str | tuple[str, str]]] = ["`"]
+    IDENTIFIERS: ClassVar[list[str | tuple[str, str]]] = ["`", '"']
     QUOTES: ClassVar[list[str | tuple[str, str]]] = ["'"]
     KEYWORDS: ClassVar[dict[str, TokenType]] = _KEYWORDS
     COMMANDS: ClassVar[set[TokenType]] = set()
@@ -67,5 +67,5 @@ def is_word(token: Token) -> bool:
 
 
 def name_of(token: Token) -> str:
-    """Return the name that a word stands for: upper case, unless back-quoted."""
+    """Return the name that a word stands for: upper case, unless quoted."""
     return token.text if token.token_type is TokenType.IDENTIFIER else token.text.upper()

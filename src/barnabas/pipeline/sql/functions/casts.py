@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from barnabas.pipeline.sql.functions.function_values import Column
 
 _WHOLE: Final = {"INTEGER": ("int", -(2**31), 2**31 - 1), "BIGINT": ("bigint", -(2**63), 2**63 - 1)}
-_FROM_STRING: Final = {"BOOLEAN", "INTEGER", "BIGINT", "DECIMAL", "DOUBLE", "DATE", "TIME"}
+_FROM_STRING: Final = {
+    *("BOOLEAN", "INTEGER", "BIGINT", "DECIMAL", "DOUBLE", "DATE", "TIME", "TIMESTAMP", "BYTES")
+}
 _MORE: Final = {("TIMESTAMP", "DATE"), ("TIMESTAMP", "TIME"), ("DATE", "TIMESTAMP")}
 _TIME: Final = r"^([0-9]{2}):([0-9]{2})(?::([0-9]{2})(?:\.([0-9]{1,9}))?)?$"
 _TIMESTAMP: Final = (
@@ -44,7 +46,7 @@ def _can_cast(kind: SqlType, to: SqlType) -> bool:
     if kind.is_number and to.is_number:
         return True
     if kind == STRING:
-        return to.name in _FROM_STRING or to.name == "TIMESTAMP"
+        return to.name in _FROM_STRING
     if kind.name == to.name == "STRUCT":
         fields = dict(kind.fields)
         return all(_can_cast(fields.get(name, NULL), each) for name, each in to.fields)
@@ -122,6 +124,8 @@ def _from_string(value: Column, to: SqlType) -> Column:
         return parsed_time(text)
     if to.name == "TIMESTAMP":
         return parsed_timestamp(text)
+    if to.name == "BYTES":
+        return spark().try_to_binary(text, spark().lit("base64"))
     return text.try_cast(to_spark(to))
 
 

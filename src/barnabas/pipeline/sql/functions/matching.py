@@ -1,13 +1,14 @@
 """Which form of a function a call means, by the types of its arguments.
 
 Of the forms that fit, the one that converts the fewest arguments is taken; of equals the first in
-the table.
+the table. Scalar functions take a STRING for a time or BYTES, as a CAST would; forms that need it
+come last.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from barnabas.pipeline.sql.functions.function_values import (
     ANY_DECIMAL,
@@ -17,12 +18,17 @@ from barnabas.pipeline.sql.functions.function_values import (
     LambdaParameter,
 )
 from barnabas.pipeline.sql.sql_failures import UnresolvedError
-from barnabas.pipeline.sql.sql_types import NULL, SqlType, as_decimal, widens, wider
+from barnabas.pipeline.sql.sql_types import NULL, STRING, SqlType, as_decimal, widens, wider
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from barnabas.pipeline.sql.functions.function_values import Argument, Parameter, Signature
+
+_OF_TEXTS: Final = ("DATE", "TIME", "TIMESTAMP", "BYTES")
+"""The types that a STRING is cast to where a scalar function has them."""
+_CAST: Final = 1_000
+"""The conversions that such a cast counts as, which are more than a call has arguments."""
 
 
 @dataclass
@@ -36,6 +42,7 @@ class Match:
     lambdas: dict[int, SqlType] = field(default_factory=dict[int, SqlType])
     """The types of the lambdas' results, by the identity of the argument."""
     conversions: int = 0
+    casts_texts: bool = False
 
     @property
     def returns(self) -> SqlType:
@@ -44,12 +51,21 @@ class Match:
         return returns(self.types) if callable(returns) else substituted(returns, self.bound)
 
 
-def matched(name: str, signatures: Sequence[Signature], arguments: Sequence[Argument]) -> Match:
+def matched(
+    name: str,
+    signatures: Sequence[Signature],
+    arguments: Sequence[Argument],
+    *,
+    casts_texts: bool = False,
+) -> Match:
     """Return how the arguments fit the best of the signatures.
+
+    With `casts_texts` a STRING fits where a time or BYTES is needed.
 
     Raises UnresolvedError, which lists the signatures, when none fits.
     """
-    matches = [found for each in signatures if (found := _match(each, arguments)) is not None]
+    fits = (_match(Match(each, casts_texts=casts_texts), arguments) for each in signatures)
+    matches = [found for found in fits if found is not None]
     if not matches:
         given = ", ".join("lambda" if isinstance(each, Lambda) else str(each) for each in arguments)
         forms = "; ".join(f"{name}{each}" for each in signatures)
@@ -69,11 +85,11 @@ def substituted(kind: SqlType, bound: dict[str, SqlType]) -> SqlType:
     return kind
 
 
-def _match(signature: Signature, arguments: Sequence[Argument]) -> Match | None:
-    parameters = _parameters(signature, len(arguments))
+def _match(match: Match, arguments: Sequence[Argument]) -> Match | None:
+    """Return a match with the arguments bound, None when they do not fit."""
+    parameters = _parameters(match.signature, len(arguments))
     if parameters is None:
         return None
-    match = Match(signature)
     pairs = list(zip(parameters, arguments, strict=True))
     for parameter, argument in pairs:
         if isinstance(parameter, SqlType) and not (
@@ -130,6 +146,9 @@ def _bind(parameter: SqlType, argument: SqlType, match: Match) -> bool:
     if parameter.elements and parameter.name == argument.name:
         pairs = zip(parameter.elements, argument.elements, strict=True)
         return all(_bind(*pair, match) for pair in pairs)
+    if match.casts_texts and argument == STRING and parameter.name in _OF_TEXTS:
+        match.conversions += _CAST
+        return True
     match.conversions += parameter != argument
     return widens(argument, parameter)
 

@@ -110,7 +110,7 @@ def _resolved(
     row = function(name)
     if row.kind != kind:
         raise UnresolvedError(f"{name} is {_KINDS[row.kind]}, and not {_KINDS[kind]}")
-    match = matched(name, row.signatures, arguments)
+    match = matched(name, row.signatures, arguments, casts_texts=kind == "SCALAR")
     known = literals or (None,) * len(arguments)
 
     def column(*columns: Column) -> Column:

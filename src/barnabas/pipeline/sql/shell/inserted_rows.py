@@ -17,7 +17,7 @@ from barnabas.pipeline.sql.sql_types import BIGINT, NULL, SqlType, to_spark, wid
 from barnabas.pipeline.streams.serdes import SerdeContext, functions
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from sqlglot import expressions as exp
 
@@ -49,6 +49,17 @@ class InsertedRow:
         self._values = _values(statement, self.source, Relations((), catalog.types, "VALUES"))
         if self.source.is_table and any(each.name not in self._values for each in self.source.key):
             raise UnresolvedError(f"A row of the table {self.source.name} needs its key")
+
+    @property
+    def left_out(self) -> list[str]:
+        """The fields of structs that their columns do not have, and that are not written."""
+        types = {each.name: each.type for each in (*self.source.key, *self.source.value)}
+        return [
+            path
+            for name, value in self._values.items()
+            if name in types
+            for path in _left_out(name, value.type, types[name])
+        ]
 
     def encoded(self, session: Any, registry: str) -> EncodedRow:
         """Return the row as it is written."""
@@ -185,11 +196,29 @@ def _values(
     return found
 
 
-def _fits(kind: SqlType, to: SqlType) -> bool:
-    """True for a value that a column takes: a struct may leave out fields, which are NULL then."""
+def _left_out(name: str, kind: SqlType, to: SqlType) -> Iterator[str]:
+    """Yield the fields of a value that its column does not have, as `COLUMN->FIELD`."""
     if kind.name == to.name == "STRUCT":
         wanted = dict(to.fields)
-        return all(name in wanted and _fits(each, wanted[name]) for name, each in kind.fields)
+        for field, each in kind.fields:
+            path = f"{name}->{field}"
+            if field in wanted:
+                yield from _left_out(path, each, wanted[field])
+            else:
+                yield path
+    elif kind.name == to.name:
+        for pair in zip(kind.elements, to.elements, strict=True):
+            yield from _left_out(name, *pair)
+
+
+def _fits(kind: SqlType, to: SqlType) -> bool:
+    """True for a value that a column takes.
+
+    A struct may leave out fields, which are NULL then; its others are left out, as in ksqlDB.
+    """
+    if kind.name == to.name == "STRUCT":
+        wanted = dict(to.fields)
+        return all(_fits(each, wanted[name]) for name, each in kind.fields if name in wanted)
     if kind.name == to.name and kind.elements:
         return all(_fits(*pair) for pair in zip(kind.elements, to.elements, strict=True))
     return widens(kind, to)

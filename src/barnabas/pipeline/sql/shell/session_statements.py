@@ -183,7 +183,9 @@ class SessionStatements:
         (failure,) = produced(row.source.topic, [encoded], self._librdkafka())
         if failure is not None:
             raise UnresolvedError(f"The row was not written to {row.source.topic}: {failure}")
-        return Message(f"inserted a row into {row.source.name}")
+        extra = row.left_out
+        without = f" without {', '.join(extra)}, which it does not have" if extra else ""
+        return Message(f"inserted a row into {row.source.name}{without}")
 
     def _select(self, statement: st.Select) -> Rows:
         catalog = self.catalog
