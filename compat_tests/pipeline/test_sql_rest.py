@@ -203,6 +203,28 @@ def test_row_that_does_not_fit_ends_the_inserts(api: httpx.Client, clicks: str) 
     assert [each["row"]["columns"] for each in found[1:-1]] == [["a"], ["b"]]
 
 
+def test_times_are_texts_and_decimals_keep_their_digits(
+    api: httpx.Client, unique: Callable[[str], str]
+) -> None:
+    """As ksqlDB's `ApiJsonMapper` writes them, and its inserts read them."""
+    name = unique("times").replace("-", "_").upper()
+    columns = "id INT, at TIMESTAMP, day DATE, hour TIME, s STRUCT<at TIMESTAMP>"
+    text = f"CREATE STREAM {name} ({columns}, price DECIMAL(20, 2)) WITH ("
+    text += f"kafka_topic='{name}', value_format='JSON', partitions=1);"
+    assert api.post("/ksql", json={"ksql": text}).status_code == 200
+    price = "1234567890123.50"
+    row = {"at": "2021-11-19T08:10:09.5", "day": "2021-11-19", "hour": "08:10", "price": price}
+    rows = [{"target": name}, {"id": 1, **row}, {"id": 2, "at": 7, "s": {"at": 7}}]
+    assert [each["status"] for each in inserted(api, rows)] == ["ok", "ok"]
+    (failed,) = inserted(api, [{"target": name}, {"day": "2021-11-31"}])
+    assert failed["error_code"] == 40000
+    found = api.post("/query", json={"ksql": f"SELECT * FROM {name};"}).text.splitlines()
+    assert found[1:-1] == [
+        f'{{"row":{{"columns":[1,"{row["at"]}00","2021-11-19","08:10",null,{price}]}}}},',
+        '{"row":{"columns":[2,"1970-01-01T00:00:00.007",null,null,{"AT":7},null]}},',
+    ]
+
+
 def test_command_prints_rows_of_the_server(api: httpx.Client, clicks: str) -> None:
     text = f"SELECT id, at FROM {clicks} EMIT CHANGES LIMIT 2; SELECT ms FROM {clicks};"
     command = [sys.executable, "-m", "barnabas", "sql", "--server", str(api.base_url), "--json"]

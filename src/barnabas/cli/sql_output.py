@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from barnabas.cli.terminal_output import print_table
+from barnabas.pipeline.sql import exact_json
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from barnabas.pipeline.sql.shell.answer_values import RowSource
 
 _WAIT_S = 0.2
+_SPACED = (", ", ": ")
 
 
 @dataclass(frozen=True)
@@ -78,11 +79,11 @@ def _row(columns: Sequence[str] | None, row: Sequence[Any], *, as_json: bool) ->
     if columns is None:
         return str(row[0])
     if as_json:
-        return json.dumps(dict(zip(columns, row, strict=True)))
+        return exact_json.dumps(dict(zip(columns, row, strict=True)), _SPACED)
     return " | ".join(_text(each) for each in row)
 
 
 def _text(value: Any) -> str:
     if value is None:
         return "null"
-    return value if isinstance(value, str) else json.dumps(value)
+    return value if isinstance(value, str) else exact_json.dumps(value, _SPACED)

@@ -13,6 +13,7 @@ from barnabas.cli.command_errors import CliError
 from barnabas.cli.service_requests import ServiceClient, ServiceRefusalError, service_options
 from barnabas.cli.sql_answers import shown_entity
 from barnabas.cli.sql_output import Line, Stream
+from barnabas.pipeline.sql import exact_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -249,7 +250,7 @@ def _text_row(line: str) -> Sequence[Any]:
 
 
 def _json_row(line: str) -> Sequence[Any]:
-    found = json.loads(line)
+    found = json.loads(line, parse_float=exact_json.number)
     if isinstance(found, dict):
         raise CliError(str(cast(dict[str, Any], found).get("message", line)))
     return found

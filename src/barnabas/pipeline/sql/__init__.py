@@ -24,6 +24,7 @@ stream processing, which are `streams`'. Nothing that starts without SQL imports
     statement_values    the values that the parser returns
     sql_types           the types of SQL, and Spark's
     sql_failures        `SqlError`, with line and column
+    exact_json          JSON in which DECIMAL keeps its digits
 
 A module imports only those below it in this list.
 """

@@ -6,9 +6,9 @@ Those of a table's present state are separated, so that the array is valid witho
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from barnabas.pipeline.sql import exact_json
 from barnabas.pipeline.sql.shell.answer_values import DeletedRow
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ _COMPLETED: Final = "Query Completed"
 
 def dumps(value: Any) -> bytes:
     """Return compact JSON."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+    return exact_json.dumps(value).encode()
 
 
 class RowFormat(Protocol):

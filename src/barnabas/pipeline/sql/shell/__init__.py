@@ -10,6 +10,7 @@
     created_topics     the topics that statements create
     join_partitions    the check that joined streams have the same number of partitions
     transient_queries  SELECT: the rows of a query, as they come
+    shown_values       the values of these rows as ksqlDB answers them
     inserted_rows      INSERT INTO .. VALUES, and rows as JSON, as bytes
     produced_rows      rows that are produced to a topic
     printed_topics     PRINT: the records of a topic

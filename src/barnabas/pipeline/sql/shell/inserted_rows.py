@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from barnabas.pipeline.sql.analysis.relations import Relations
 from barnabas.pipeline.sql.catalog.source_values import SourceColumn
 from barnabas.pipeline.sql.functions.casts import cast
 from barnabas.pipeline.sql.functions.typed_expressions import typed
 from barnabas.pipeline.sql.planning.column_structs import struct_of
+from barnabas.pipeline.sql.planning.json_texts import value_of
 from barnabas.pipeline.sql.planning.sql_serdes import JsonColumns, key_serde, value_serde
 from barnabas.pipeline.sql.sql_failures import UnresolvedError, nearest
-from barnabas.pipeline.sql.sql_types import BIGINT, NULL, SqlType, to_spark, widens
+from barnabas.pipeline.sql.sql_types import BIGINT, NULL, STRING, SqlType, to_spark, widens
 from barnabas.pipeline.streams.serdes import SerdeContext, functions
 
 if TYPE_CHECKING:
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from barnabas.pipeline.sql.functions.literals import TypedExpression
     from barnabas.pipeline.sql.statement_values import InsertValues
     from barnabas.pipeline.streams.serdes import Column
+
+_TIMES: Final = ("DATE", "TIME", "TIMESTAMP")
 
 
 @dataclass(frozen=True)
@@ -83,6 +86,8 @@ class InsertedRow:
 class JsonRows:
     """Rows as JSON objects, whose names are those of the columns in any case.
 
+    Columns of times take texts, as in ksqlDB, and numbers, as topics have them.
+
     Raises UnresolvedError for a source that takes no rows.
     """
 
@@ -123,22 +128,39 @@ class JsonRows:
 
     def _frame(self, texts: list[tuple[int, bytes]], session: Any, registry: str) -> Any:
         f = functions()
-        serde = JsonColumns(self._columns, is_wrapped=True)
+        serde = JsonColumns(tuple(map(_with_text, self._columns)), is_wrapped=True)
         rows = session.createDataFrame(texts, "number int, row binary")
         parsed = serde.parse(f.col("row"))
         given = serde.value(parsed)
+        is_bad = serde.is_bad(f.col("row"), parsed)
+        times = [each for each in self._columns if each.type.name in _TIMES]
+        for each in times:
+            is_bad |= given.getField(each.name).isNotNull() & _value(given, each).isNull()
 
         def part(columns: Sequence[SourceColumn]) -> Column:
-            return struct_of([(each.name, given.getField(each.name)) for each in columns])
+            return struct_of([(each.name, _value(given, each)) for each in columns])
 
         values = rows.select(
             "number",
-            serde.is_bad(f.col("row"), parsed).alias("bad"),
+            is_bad.alias("bad"),
             part(self.source.key).alias("key"),
             part(self.source.value).alias("value"),
             given.getField("ROWTIME").alias("time"),
         )
         return _encoded(values, self.source, registry)
+
+
+def _with_text(column: SourceColumn) -> SourceColumn:
+    """Return the column as it is read first: a time as a text."""
+    return SourceColumn(column.name, STRING) if column.type.name in _TIMES else column
+
+
+def _value(given: Column, column: SourceColumn) -> Column:
+    """Return the value of a column; the text of a time may be its number."""
+    value = given.getField(column.name)
+    if column.type.name not in _TIMES:
+        return value
+    return functions().coalesce(value_of(value, column.type), cast(value, STRING, column.type))
 
 
 def _target(name: str, catalog: Catalog) -> Source:

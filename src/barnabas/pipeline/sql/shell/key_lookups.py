@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sqlglot import expressions as exp
 
+from barnabas.pipeline.sql import exact_json
 from barnabas.pipeline.views.view_codecs import CODECS
 
 if TYPE_CHECKING:
@@ -167,7 +168,7 @@ def _bounds(sign: str, value: int, known: Mapping[str, int]) -> dict[str, int]:
 def _values(data: bytes, columns: Sequence[SourceColumn], form: Format) -> dict[str, Any]:
     if form.name == "KAFKA":
         return {columns[0].name: _CODECS[columns[0].type.name].decode(data)}
-    value: Any = json.loads(data)
+    value: Any = exact_json.loads(data)
     if not form.is_wrapped:
         return {columns[0].name: value}
     if not isinstance(value, dict):

@@ -43,6 +43,7 @@ from barnabas.pipeline.sql.shell.printed_topics import TopicLines
 from barnabas.pipeline.sql.shell.produced_rows import produced
 from barnabas.pipeline.sql.shell.session_values import SessionState
 from barnabas.pipeline.sql.shell.shown_objects import described, running, shown
+from barnabas.pipeline.sql.shell.shown_values import ShownRows
 from barnabas.pipeline.sql.shell.transient_queries import (
     TableRows,
     TransientRows,
@@ -200,10 +201,12 @@ class SessionStatements:
         if found is not None:
             rows, at_ms = found
             known = KnownRows(rows if plan.limit is None else rows[: plan.limit])
-            return Rows(name, columns, False, None, known, key, at_ms)
+            shown = ShownRows(known, columns)
+            return Rows(name, columns, False, None, shown, key, at_ms)
         kind = TransientRows if key is None else TableRows
         rows = kind(self._backend.app, plan, self._start_position())
-        return Rows(name, columns, plan.emit is not None, plan.limit, rows, key)
+        shown = ShownRows(rows, columns)
+        return Rows(name, columns, plan.emit is not None, plan.limit, shown, key)
 
     def _explain(self, statement: st.Explain) -> QueryDetails:
         catalog, state_of = self.catalog, self._backend.state_of

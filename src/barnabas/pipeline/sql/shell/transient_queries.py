@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from barnabas.pipeline.delivery.driver import chained_states
 from barnabas.pipeline.delivery.micro_batches import stream_times
 from barnabas.pipeline.delivery.plan import task_failures
+from barnabas.pipeline.sql import exact_json
 from barnabas.pipeline.sql.catalog.source_values import WINDOW_BOUNDS, SourceColumn
 from barnabas.pipeline.sql.planning.column_structs import struct_of
 from barnabas.pipeline.sql.planning.query_planning import planned
@@ -156,7 +157,9 @@ class TransientRows:
     def _taken(self, rows: list[tuple[str, bool]]) -> list[Sequence[Any]]:
         if self._left is not None:
             self._left -= len(rows)
-        return [(DeletedRow if gone else list)(json.loads(text).values()) for text, gone in rows]
+        return [
+            (DeletedRow if gone else list)(exact_json.loads(text).values()) for text, gone in rows
+        ]
 
     def close(self) -> None:
         """Stop the query."""
