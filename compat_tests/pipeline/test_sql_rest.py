@@ -225,6 +225,39 @@ def test_times_are_texts_and_decimals_keep_their_digits(
     ]
 
 
+def test_connector_writes_the_topic_of_a_stream(
+    api: httpx.Client, unique: Callable[[str], str], tmp_path: Path
+) -> None:
+    name = unique("lines").replace("-", "_").upper()
+    file = tmp_path / "lines"
+    file.write_text("one\ntwo\n")
+    properties = {
+        "connector.class": "org.apache.kafka.connect.file.FileStreamSourceConnector",
+        "value.converter": "org.apache.kafka.connect.storage.StringConverter",
+        "file": str(file),
+        "topic": name,
+    }
+    pairs = ", ".join(f"'{each}'='{value}'" for each, value in properties.items())
+    text = f"CREATE SOURCE CONNECTOR {name} WITH ({pairs}); CREATE STREAM {name} (line STRING) "
+    text += f"WITH (kafka_topic='{name}', value_format='KAFKA', partitions=1);"
+    created, _ = api.post("/ksql", json={"ksql": text}).json()
+    assert (created["info"]["name"], created["info"]["type"]) == (name, "source")
+    assert str(file) not in created["statementText"]
+
+    def sources() -> list[str]:
+        answer = api.post("/ksql", json={"ksql": f"DESCRIBE CONNECTOR {name};"})
+        found = answer.json()[0]["sources"] if answer.status_code == 200 else []
+        return [each["name"] for each in found]
+
+    wait_until(lambda: sources() == [name], WAIT_S)
+    rows = api.post("/query", json={"ksql": f"SELECT * FROM {name};"}).json()
+    assert [each["row"]["columns"] for each in rows[1:-1]] == [["one"], ["two"]]
+    (listed,) = api.post("/ksql", json={"ksql": "SHOW SOURCE CONNECTORS;"}).json()
+    assert [each["state"] for each in listed["connectors"]] == ["RUNNING (1/1 tasks RUNNING)"]
+    (dropped,) = api.post("/ksql", json={"ksql": f"DROP CONNECTOR {name};"}).json()
+    assert (dropped["@type"], dropped["connectorName"]) == ("drop_connector", name)
+
+
 def test_command_prints_rows_of_the_server(api: httpx.Client, clicks: str) -> None:
     text = f"SELECT id, at FROM {clicks} EMIT CHANGES LIMIT 2; SELECT ms FROM {clicks};"
     command = [sys.executable, "-m", "barnabas", "sql", "--server", str(api.base_url), "--json"]

@@ -17,10 +17,11 @@ if TYPE_CHECKING:
     from barnabas.cli.pipelines_options import Given
     from barnabas.http import HttpOptions
     from barnabas.pipeline.jobs.runner_settings import RunnerSettings
+    from barnabas.pipeline.rest.connect_calls import AskConnect
     from barnabas.pipeline.rest.job_rights import RestAccess
     from barnabas.pipeline.sql.hosting.hosted_sql import HostedSql
 
-    ServeSql = Callable[[HostedSql, RestAccess], Awaitable[None]]
+    ServeSql = Callable[[HostedSql, RestAccess, AskConnect], Awaitable[None]]
 
 
 @attrs.frozen
@@ -51,13 +52,14 @@ def sql_listener(
         advertised = urlsplit(given.advertised_url or "").hostname
         address = ListenAddress(advertised or listen.address.host, port)
 
-        async def serve(sql: HostedSql, access: RestAccess) -> None:
+        async def serve(sql: HostedSql, access: RestAccess, connect: AskConnect) -> None:
             server = SqlServer(
                 sql.session,
                 settings.group_id,
                 access,
                 active_url=sql.active_sql_url,
                 runners=sql.runners,
+                connect=connect,
             )
             async with trio.open_nursery() as nursery:
                 run = partial(serve_sql, server, listen, listener, settings.client)

@@ -20,6 +20,8 @@ _LISTS: dict[str, tuple[str, Sequence[str]]] = {
     "properties": ("properties", ("name", "value")),
     "function_names": ("functions", ("name", "type", "category")),
     "variables": ("variables", ("name", "value")),
+    "connector_list": ("connectors", ("name", "type", "className", "state")),
+    "connector_plugins_list": ("connectorsPlugins", ("className", "type", "version")),
 }
 """By the kind of an answer: the name of its list, and the columns to show."""
 
@@ -44,6 +46,12 @@ def shown_entity(answer: dict[str, Any]) -> Iterator[Shown]:
         found = answer["queryDescription"]
         yield Line(f"{found['id']}: {found['statementText']}")
         yield Line(found["executionPlan"])
+    elif kind == "connector_info":
+        yield Line(f"created connector {answer['info']['name']}")
+    elif kind == "drop_connector":
+        yield Line(f"dropped connector {answer['connectorName']}")
+    elif kind == "connector_description":
+        yield from _connector(answer)
     elif kind == "type_list":
         yield Table(
             ("name", "type"), [(name, type_text(each)) for name, each in answer["types"].items()]
@@ -61,6 +69,22 @@ def _source(found: dict[str, Any]) -> Iterator[Shown]:
     if found["extended"]:
         fields = ("type", "name", "topic", "keyFormat", "valueFormat", "timestamp", "partitions")
         yield Table(("property", "value"), [(each, found[each]) for each in fields])
+
+
+def _connector(found: dict[str, Any]) -> Iterator[Shown]:
+    status = found["status"]
+    facts = {
+        "name": status["name"],
+        "class": found["connectorClass"],
+        "type": status["type"],
+        "state": status["connector"]["state"],
+        "worker": status["connector"]["worker_id"],
+        "topics": ", ".join(found["topics"]),
+        "sources": ", ".join(each["name"] for each in found["sources"]),
+    }
+    yield Table(("property", "value"), list(facts.items()))
+    tasks = [(each["id"], each["state"], each.get("trace", "")) for each in status["tasks"]]
+    yield Table(("task", "state", "trace"), tasks)
 
 
 def _role(field: dict[str, Any]) -> str:

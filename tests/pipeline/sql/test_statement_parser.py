@@ -115,6 +115,19 @@ def test_windows(clause: str, window: st.Window) -> None:
         ("TERMINATE `q`", st.QueryControl("TERMINATE", "q")),
         ("SHOW ALL TOPICS EXTENDED", st.Show("TOPICS", True, True)),
         ("list variables", st.Show("VARIABLES")),
+        (
+            "CREATE SOURCE CONNECTOR IF NOT EXISTS c WITH ('a.B'='x''y', \"t\"=-1, e=TRUE, n=NULL)",
+            st.CreateConnector(
+                "SOURCE", "C", {"a.B": "x'y", "t": "-1", "E": "true", "N": None}, True
+            ),
+        ),
+        ("CREATE SINK CONNECTOR `c` WITH (a=1.5)", st.CreateConnector("SINK", "c", {"A": "1.5"})),
+        ("DROP CONNECTOR IF EXISTS c", st.DropConnector("C", True)),
+        ("SHOW CONNECTORS", st.ShowConnectors()),
+        ("LIST SINK CONNECTORS", st.ShowConnectors("SINK")),
+        ("SHOW CONNECTOR PLUGINS", st.ShowConnectorPlugins()),
+        ("DESCRIBE CONNECTOR `c`", st.DescribeConnector("c")),
+        ("DESCRIBE connector", st.Describe("SOURCE", "CONNECTOR")),
         ("DESCRIBE s EXTENDED", st.Describe("SOURCE", "S", True)),
         ("DESCRIBE FUNCTION abs", st.Describe("FUNCTION", "ABS")),
         ("DESCRIBE TABLES", st.Describe("TABLES", None)),
@@ -160,7 +173,7 @@ def test_insert_has_a_row_or_a_query() -> None:
         (
             "SHOW TABELS",
             "line 1:6: Expected one of STREAMS, TABLES, TOPICS, QUERIES, FUNCTIONS, "
-            "PROPERTIES, TYPES, VARIABLES but found 'TABELS'; did you mean TABLES?",
+            "PROPERTIES, TYPES, VARIABLES, CONNECTORS but found 'TABELS'; did you mean TABLES?",
         ),
         (
             "SELECT a FROM s WINDOW TUMBLING (SIZE 1 HUOR) GROUP BY a",

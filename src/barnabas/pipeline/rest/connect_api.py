@@ -2,7 +2,7 @@
 
 import json
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol
 from urllib.parse import unquote_to_bytes
@@ -17,10 +17,10 @@ from barnabas.http import Application, first_caller_headers, principal_of
 from barnabas.http.asgi import Receive, Scope, Send
 from barnabas.pipeline.connect.rest_errors import ConnectRestError, NotActiveError, bad_request
 from barnabas.pipeline.rest import connector_handlers, runner_handlers, view_handlers
-from barnabas.pipeline.rest.connect_calls import OK, ROUTES, Answer, ConnectCall
+from barnabas.pipeline.rest.connect_calls import OK, ROUTES, Answer, ConnectCall, ConnectRoute
 from barnabas.pipeline.rest.connector_service import ConnectorService
 from barnabas.pipeline.rest.java_routing import JavaSide, java_answer
-from barnabas.pipeline.rest.job_rights import RestAccess
+from barnabas.pipeline.rest.job_rights import CallerRights, RestAccess
 from barnabas.pipeline.rest.request_forwarding import RequestForwarding
 from barnabas.pipeline.rest.runner_loggers import RunnerLoggers
 from barnabas.protocol.errors import KafkaError
@@ -88,10 +88,25 @@ class ConnectApi:
 
     def __init__(self, context: ConnectContext) -> None:
         self._context = context
+        self._failures = (*context.store_errors, ClientError, KafkaError)
 
     def asgi(self) -> Application:
         """Return the application for an ASGI server."""
         return Router(default=self._serve, redirect_slashes=False)
+
+    async def ask(
+        self, method: str, segments: Sequence[str], body: object, rights: CallerRights
+    ) -> Answer:
+        """Return the answer to a request of another API of this runner; errors are answers, too."""
+        data = b"" if body is None else json.dumps(body).encode()
+        places = {each: each.places(segments) for each in ROUTES if each.method == method}
+        route, found = next((each, found) for each, found in places.items() if found is not None)
+        try:
+            return await self._called(route, ConnectCall(self._context, found, [], data, rights))
+        except ConnectRestError as error:
+            return _refusal(error.status, error.message)
+        except self._failures as error:
+            return _failed(method, error)
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive)
@@ -104,9 +119,8 @@ class ConnectApi:
                 return
         except ConnectRestError as error:
             answer = _refusal(error.status, error.message)
-        except (*self._context.store_errors, ClientError, KafkaError) as error:
-            logger.warning("request failed method=%s error=%s", scope["method"], error)
-            answer = _refusal(500, f"{_UNWRITTEN}: {error}")
+        except self._failures as error:
+            answer = _failed(scope["method"], error)
         response = _response(answer)
         await response(scope, receive, send)
 
@@ -138,17 +152,25 @@ class ConnectApi:
                 body = await _read_body(request)
                 _check_type(request, body)
                 _check_accepts_json(request)
-                if each.needs_store:
-                    self._context.service.check_ready()
                 query = list(request.query_params.multi_items())
                 call = ConnectCall(self._context, places, query, body, rights)
-                if method != "GET" and "connector" in places:
-                    call.check_stored(call.connector)
-                answer = await java_answer(call, each)
-                return await each.handler(call) if answer is None else answer
+                return await self._called(each, call)
         if matching:
             raise ConnectRestError(405, "HTTP 405 Method Not Allowed")
         raise ConnectRestError(404, "HTTP 404 Not Found")
+
+    async def _called(self, route: ConnectRoute, call: ConnectCall) -> Answer:
+        if route.needs_store:
+            self._context.service.check_ready()
+        if route.method != "GET" and "connector" in call.places:
+            call.check_stored(call.connector)
+        answer = await java_answer(call, route)
+        return await route.handler(call) if answer is None else answer
+
+
+def _failed(method: str, error: Exception) -> Answer:
+    logger.warning("request failed method=%s error=%s", method, error)
+    return _refusal(500, f"{_UNWRITTEN}: {error}")
 
 
 def _refusal(status: int, message: str) -> Answer:

@@ -27,6 +27,11 @@ class Answer:
     headers: Mapping[str, str] = attrs.Factory(dict[str, str])
 
 
+AskConnect = Callable[[str, Sequence[str], object, CallerRights], Awaitable[Answer]]
+"""Answers a request of another API of the runner: method, segments of the path, a body that
+becomes JSON, and the rights of the caller."""
+
+
 @attrs.frozen
 class ConnectCall:
     """One request: the parameters of the path, the query, and the body."""

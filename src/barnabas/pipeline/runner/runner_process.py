@@ -4,7 +4,7 @@ HTTP answers at once; meanwhile the topics are read, and Spark starts on the act
 """
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -41,10 +41,11 @@ from barnabas.pipeline.jobs.runner_store import RunnerStore
 from barnabas.pipeline.jobs.running_engine import JobEngine
 from barnabas.pipeline.jobs.source_topics import SourceTopics
 from barnabas.pipeline.rest.connect_api import ConnectApi, ConnectContext
+from barnabas.pipeline.rest.connect_calls import Answer, AskConnect
 from barnabas.pipeline.rest.connector_offsets import StoredOffsets
 from barnabas.pipeline.rest.connector_service import ConnectorService, RunnerView
 from barnabas.pipeline.rest.java_routing import JavaSide, WorkerService
-from barnabas.pipeline.rest.job_rights import RestAccess, TopicAuthorizing
+from barnabas.pipeline.rest.job_rights import CallerRights, RestAccess, TopicAuthorizing
 from barnabas.pipeline.rest.request_forwarding import RequestForwarding
 from barnabas.pipeline.rest.runner_loggers import RunnerLoggers
 from barnabas.pipeline.views.live_view import LiveView
@@ -67,9 +68,8 @@ class RunnerListen:
     authorizer: Callable[[KafkaClient, Mapping[str, str]], TopicAuthorizing] | None = None
     """Makes what decides by ACLs, where the settings ask for it."""
 
-    serve_sql: "Callable[[HostedSql, RestAccess], Awaitable[None]] | None" = None
-    """Serves sessions of SQL for as long as the runner runs, where the settings ask for SQL; gets
-    the rules of access too."""
+    serve_sql: "Callable[[HostedSql, RestAccess, AskConnect], Awaitable[None]] | None" = None
+    """Serves sessions of SQL for as long as the runner runs, where the settings ask for SQL."""
 
     sql_url: str = ""
     """Where other runners reach the SQL of this one."""
@@ -119,6 +119,7 @@ class Runner:
         if settings.java is not None:
             self._java = JavaJobs(client, settings, settings.java, registry)
         self._sql: RunnerSql | None = None
+        self._api: ConnectApi | None = None
         self._serve_sql = listen.serve_sql
         self._loggers = RunnerLoggers()
         self._logs = JobLogs()
@@ -166,7 +167,7 @@ class Runner:
             self._topics,
             partial(self._engine.forget_state, properties=properties),
         )
-        return ConnectApi(
+        self._api = ConnectApi(
             ConnectContext(
                 self._service,
                 offsets,
@@ -184,6 +185,15 @@ class Runner:
                 self._java_side,
             )
         )
+        return self._api
+
+    async def _ask(
+        self, method: str, segments: Sequence[str], body: object, rights: CallerRights
+    ) -> Answer:
+        """Return the answer of the REST API to a statement of SQL."""
+        if self._api is None:
+            raise ValueError("the REST API is made before the runner runs")
+        return await self._api.ask(method, segments, body, rights)
 
     def not_ready(self) -> str | None:
         """Return why the runner is not ready, or None."""
@@ -241,7 +251,7 @@ class Runner:
             if self._sql is not None:
                 nursery.start_soon(self._sql.host.follow)
                 if self._serve_sql is not None:
-                    nursery.start_soon(self._serve_sql, self._sql.host, self._access)
+                    nursery.start_soon(self._serve_sql, self._sql.host, self._access, self._ask)
             nursery.start_soon(self._activity.run)
             self._view.starting = None
             while True:

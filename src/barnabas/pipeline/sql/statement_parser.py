@@ -25,6 +25,7 @@ _SUBJECTS = (
     "PROPERTIES",
     "TYPES",
     "VARIABLES",
+    "CONNECTORS",
 )
 
 
@@ -78,6 +79,9 @@ class StatementParser(QueryParser):
 
     def _create(self) -> st.Statement:
         replace = self.word("OR", "REPLACE")
+        connector = None if replace else self._connector_kind()
+        if connector is not None:
+            return self._create_connector(connector)
         read_only = self.word("SOURCE")
         if self.word("TYPE"):
             absent, place = self.word("IF", "NOT", "EXISTS"), self.place()
@@ -95,6 +99,30 @@ class StatementParser(QueryParser):
         return st.CreateSource(
             kind, name, columns, properties, query, replace, absent, read_only, place
         )
+
+    def _connector_kind(self) -> st.ConnectorKind | None:
+        """Return the kind of the connector that is created; None for another statement."""
+        if self.word("SOURCE", "CONNECTOR"):
+            return "SOURCE"
+        return "SINK" if self.word("SINK", "CONNECTOR") else None
+
+    def _create_connector(self, kind: st.ConnectorKind) -> st.Statement:
+        absent, place = self.word("IF", "NOT", "EXISTS"), self.place()
+        name = self.name("a connector's name")
+        self.expect("WITH")
+        self.expect("(")
+        pairs = self.several(self._connector_property)
+        self.expect(")")
+        return st.CreateConnector(kind, name, dict(pairs), absent, place)
+
+    def _connector_property(self) -> tuple[str, str | None]:
+        is_text = self._curr.token_type is TokenType.STRING
+        name = self.string("a property") if is_text else self.name("a property")
+        self.expect("=")
+        value = self._literal(name)
+        if isinstance(value, bool):
+            return name, str(value).lower()
+        return name, None if value is None else str(value)
 
     def _kind(self) -> st.SourceKind:
         if self.word("STREAM"):
@@ -179,6 +207,9 @@ class StatementParser(QueryParser):
         if self.word("TYPE"):
             present, place = self.word("IF", "EXISTS"), self.place()
             return st.DropType(self.name("a type"), present, place)
+        if self.word("CONNECTOR"):
+            present, place = self.word("IF", "EXISTS"), self.place()
+            return st.DropConnector(self.name("a connector"), present, place)
         kind = self._kind()
         present, place = self.word("IF", "EXISTS"), self.place()
         name = self.name("a name")
@@ -199,6 +230,9 @@ class StatementParser(QueryParser):
         return st.QueryControl(action, None if self.word("ALL") else self.name("a query"), place)
 
     def _show(self) -> st.Statement:
+        connectors = self._show_connectors()
+        if connectors is not None:
+            return connectors
         everything = self.word("ALL")
         for subject in _SUBJECTS if not everything else ("TOPICS",):
             if self.word(subject):
@@ -206,7 +240,19 @@ class StatementParser(QueryParser):
         hint = nearest(self._curr.text, _SUBJECTS)
         raise self.failure(f"Expected one of {', '.join(_SUBJECTS)} {self.found()}{hint}")
 
+    def _show_connectors(self) -> st.Statement | None:
+        """Return SHOW of connectors or their plug-ins, None for other objects."""
+        kinds: tuple[st.ConnectorKind, ...] = ("SOURCE", "SINK")
+        for kind in kinds:
+            if self.word(kind, "CONNECTORS"):
+                return st.ShowConnectors(kind)
+        if self.word("CONNECTORS"):
+            return st.ShowConnectors()
+        return st.ShowConnectorPlugins() if self.word("CONNECTOR", "PLUGINS") else None
+
     def _describe(self) -> st.Statement:
+        if self._next and self.word("CONNECTOR"):
+            return st.DescribeConnector(self.name("a connector"))
         subjects: tuple[Literal["STREAMS", "TABLES"], ...] = ("STREAMS", "TABLES")
         for subject in subjects:
             if self.word(subject):

@@ -182,6 +182,53 @@ class DropType:
     at: Place = field(default=(1, 1), compare=False)
 
 
+ConnectorKind = Literal["SOURCE", "SINK"]
+
+
+@dataclass(frozen=True)
+class CreateConnector:
+    """CREATE SOURCE or SINK CONNECTOR: a job of Connect; values of properties are texts."""
+
+    kind: ConnectorKind
+    name: str
+    properties: dict[str, str | None]
+    if_not_exists: bool = False
+    at: Place = field(default=(1, 1), compare=False)
+
+
+@dataclass(frozen=True)
+class DropConnector:
+    """DROP CONNECTOR."""
+
+    name: str
+    if_exists: bool = False
+    at: Place = field(default=(1, 1), compare=False)
+
+
+@dataclass(frozen=True)
+class ShowConnectors:
+    """SHOW CONNECTORS, or those of one kind."""
+
+    kind: ConnectorKind | None = None
+
+
+@dataclass(frozen=True)
+class ShowConnectorPlugins:
+    """SHOW CONNECTOR PLUGINS."""
+
+
+@dataclass(frozen=True)
+class DescribeConnector:
+    """DESCRIBE CONNECTOR."""
+
+    name: str
+
+
+ConnectorStatement = (
+    CreateConnector | DropConnector | ShowConnectors | ShowConnectorPlugins | DescribeConnector
+)
+
+
 @dataclass(frozen=True)
 class QueryControl:
     """PAUSE, RESUME or TERMINATE one query, or all when `query` is None."""
@@ -267,4 +314,5 @@ Statement = (
     | DefineVariable
     | RunScript
     | PrintTopic
+    | ConnectorStatement
 )

@@ -9,6 +9,7 @@ request in a separate session; their answers are the values of `sql.shell.answer
     sql_host           the application on the HTTP host, with its rules of access
     sql_api            the ASGI application: routes, errors, content types
     statement_requests POST /ksql, POST /ksql/terminate
+    connector_statements   CONNECTOR statements, as requests to Connect's REST API
     query_requests     POST /query, /query-stream, /close-query
     socket_queries     GET /ws/query
     query_runs         the query of a request: its start, its rows and its end

@@ -59,9 +59,9 @@ def _fields(answer: _Table, sequence: int) -> _Fields:
         rows = [{"name": each.name, "replicaInfo": list(each.replicas)} for each in answer.topics]
         return "kafka_topics", {"topics": rows}
     if isinstance(answer, av.SourceDetails):
-        return "sourceDescription", {"sourceDescription": _described(answer)}
+        return "sourceDescription", {"sourceDescription": source_details(answer)}
     if isinstance(answer, av.SourceDetailsList):
-        found = [_described(each) for each in answer.sources]
+        found = [source_details(each) for each in answer.sources]
         return "source_descriptions", {"sourceDescriptions": found}
     if isinstance(answer, av.QueryDetails):
         return "queryDescription", {"queryDescription": _explained(answer)}
@@ -124,7 +124,8 @@ def _query(query: av.RunningQuery) -> dict[str, Any]:
     }
 
 
-def _described(answer: av.SourceDetails) -> dict[str, Any]:
+def source_details(answer: av.SourceDetails) -> dict[str, Any]:
+    """Return the JSON of DESCRIBE."""
     source, topic = answer.source, answer.topic
     return {
         "name": source.name,

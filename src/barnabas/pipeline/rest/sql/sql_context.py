@@ -12,6 +12,7 @@ import attrs
 import trio
 
 from barnabas.pipeline.jobs.core.activity_protocol import GroupRunner
+from barnabas.pipeline.rest.connect_calls import AskConnect
 from barnabas.pipeline.rest.job_rights import RestAccess
 from barnabas.pipeline.rest.sql.sql_errors import (
     BAD_STATEMENT,
@@ -118,6 +119,8 @@ class SqlContext:
     commands: CommandLog = attrs.field(factory=CommandLog)
     runners: Runners | None = None
     """Returns the runners of the group. None for a server without a group."""
+    connect: AskConnect | None = None
+    """Answers requests to Connect. None for a server without a runner."""
     origins: tuple[str, ...] = ()
     """Origins whose pages may open a WebSocket here, beside those of this server."""
     threads: trio.CapacityLimiter = attrs.field(factory=lambda: trio.CapacityLimiter(_THREADS))

@@ -15,6 +15,7 @@ from barnabas.http import (
     serve_app,
 )
 from barnabas.http.asgi import Body
+from barnabas.pipeline.rest.connect_calls import AskConnect
 from barnabas.pipeline.rest.sql.row_formats import dumps
 from barnabas.pipeline.rest.sql.sql_api import SOCKET_PATH, SqlApi
 from barnabas.pipeline.rest.sql.sql_context import Runners, SqlContext
@@ -62,6 +63,8 @@ class SqlServer:
     """Returns None on the active runner, and on others where it serves SQL, or an empty text."""
     runners: Runners | None = None
     """Returns the runners of the group. Raises KafkaError, ClientError."""
+    connect: AskConnect | None = None
+    """Answers requests to Connect."""
 
 
 def bind_sql(listen: SqlListen) -> socket.socket:
@@ -90,6 +93,7 @@ async def serve_sql(
         server.active_url,
         StandbyRelay(listen.http.tls),
         runners=server.runners,
+        connect=server.connect,
         origins=listen.http.cross_origin.origins,
     )
     await serve_app(

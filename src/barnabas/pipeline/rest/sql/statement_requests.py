@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from barnabas.pipeline.rest.sql.connector_statements import Connectors, shown_text
 from barnabas.pipeline.rest.sql.entity_json import entity
 from barnabas.pipeline.rest.sql.request_bodies import json_object, read_body, statement_request
 from barnabas.pipeline.rest.sql.sql_context import failure
@@ -67,7 +68,7 @@ def _statement(source: StatementText, entities: list[dict[str, Any]]) -> Generat
     try:
         yield
     except SqlRestError as error:
-        text = f"{source.text};"
+        text = shown_text(source.text)
         raise SqlRestError(error.code, error.message, text, entities) from error
 
 
@@ -98,6 +99,10 @@ async def _answered(
         raise failure(error) from None
     _check_kind(statement)
     await call.caller.check(statement, session.catalog)
+    if isinstance(statement, st.ConnectorStatement):
+        rights = await call.caller.rights(is_change=False)
+        connectors = Connectors(call.context.connect, rights, session.catalog)
+        return await connectors.answer(statement, shown_text(source.text))
     answer = await call.context.run(partial(session.run, statement, source))
     if isinstance(answer, Rows | PrintedRecords):
         answer.source.close()

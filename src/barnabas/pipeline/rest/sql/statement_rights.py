@@ -17,7 +17,7 @@ from barnabas.pipeline.rest.sql.sql_errors import FORBIDDEN, FORBIDDEN_TOPIC, Sq
 from barnabas.pipeline.sql import statement_values as st
 
 if TYPE_CHECKING:
-    from barnabas.pipeline.rest.job_rights import RestAccess
+    from barnabas.pipeline.rest.job_rights import CallerRights, RestAccess
     from barnabas.pipeline.sql.catalog.catalog_changes import Catalog
 
 _READING: Final = (
@@ -28,6 +28,9 @@ _READING: Final = (
     st.PrintTopic,
     st.SetProperty,
     st.DefineVariable,
+    st.ShowConnectors,
+    st.ShowConnectorPlugins,
+    st.DescribeConnector,
 )
 """Statements that read-only users may run."""
 
@@ -103,12 +106,16 @@ class Caller:
         is_reading = isinstance(statement, _READING)
         await self.check_topics(topics_of(statement, catalog), is_change=not is_reading)
 
-    async def check_topics(self, topics: Topics, *, is_change: bool) -> None:
-        """Raise SqlRestError (403) unless the caller has the rights on topics."""
+    async def rights(self, *, is_change: bool) -> CallerRights:
+        """Return the rights. Raises SqlRestError (403) for a change by a read-only user."""
         try:
-            rights = await self.access.rights(self.name, self.host, "POST" if is_change else "GET")
+            return await self.access.rights(self.name, self.host, "POST" if is_change else "GET")
         except ConnectRestError as error:
             raise SqlRestError(FORBIDDEN, error.message) from None
+
+    async def check_topics(self, topics: Topics, *, is_change: bool) -> None:
+        """Raise SqlRestError (403) unless the caller has the rights on topics."""
+        rights = await self.rights(is_change=is_change)
         if rights.topics is None:
             return
         for topic in topics.read:

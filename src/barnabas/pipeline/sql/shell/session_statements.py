@@ -60,6 +60,10 @@ if TYPE_CHECKING:
 _RESET: Final = "auto.offset.reset"
 _QUERY_NAME: Final = "barnabas.sql.query.name"
 """The property that names the query which the next statement starts."""
+_NO_RUNNER: Final = (
+    "Connectors run on a runner: start one with `barnabas serve --sql` or `barnabas pipelines "
+    "--sql`, and add --server URL"
+)
 
 
 class SessionStatements:
@@ -140,6 +144,8 @@ class SessionStatements:
             registry = self._backend.settings.registry
             lines = TopicLines(statement, self._librdkafka(), registry)
             return PrintedRecords(statement.topic, lines)
+        if isinstance(statement, st.ConnectorStatement):
+            raise UnresolvedError(_NO_RUNNER)
         raise UnresolvedError(f"{source.text.split()[0].upper()} does not run yet")
 
     def _define(self, statement: Definition, source: StatementText) -> CommandDone | Skipped:
