@@ -1,6 +1,7 @@
 """The documentation against the code: names that exist, pages that are current."""
 
 import ast
+import builtins
 import functools
 import re
 from pathlib import Path
@@ -23,6 +24,13 @@ FILES = [
     if directory.is_dir() and not directory.name.startswith(".")
     for file in directory.rglob("*.py")
 ]
+CONTINUED = (
+    "import barnabas.spark\n\nbarnabas.spark.register(spark)",
+    "sql.create_statement(",
+    "from barnabas.pipeline.streams.kernels.bucket_state",
+    "df = requests.df.selectExpr",
+)
+"""The starts of examples that continue others."""
 # Paths that a page invents for an example.
 EXAMPLES = {"src/barnabas/protocol/messages/greet.py"}
 
@@ -40,6 +48,30 @@ def test_module_named_in_a_page_exists(page: Path) -> None:
         and not any(file == path or file.endswith(f"/{path}") for file in FILES)
     ]
     assert missing == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_example_in_python_has_its_imports(page: Path) -> None:
+    """A reader runs a block as it is printed, unless it continues the block before."""
+    blocks = re.findall(r"^```python\n(.*?)^```", page.read_text(), re.DOTALL | re.MULTILINE)
+    whole = [block for block in blocks if not block.startswith(CONTINUED)]
+    missing = {block.splitlines()[0]: undefined(block) for block in whole}
+    assert page.name == "adding-an-api.md" or not any(missing.values()), missing
+
+
+def undefined(code: str) -> set[str]:
+    """Return the names that a program reads and that it neither defines nor imports."""
+    defined, read = set(dir(builtins)), set[str]()
+    for node in ast.walk(ast.parse(code)):
+        if isinstance(node, ast.Name):
+            (read if isinstance(node.ctx, ast.Load) else defined).add(node.id)
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            defined.add(node.name)
+        elif isinstance(node, ast.arg):
+            defined.add(node.arg)
+        elif isinstance(node, ast.alias):
+            defined.add((node.asname or node.name).partition(".")[0])
+    return read - defined
 
 
 def test_architecture_names_every_package() -> None:

@@ -16,6 +16,7 @@ from barnabas.pipeline.sql.catalog.source_definitions import Defaults
 from barnabas.pipeline.sql.functions.aggregate_properties import AggregateProperties
 from barnabas.pipeline.sql.planning.query_writing import written
 from barnabas.pipeline.sql.planning.registry_inference import RegistryInference
+from barnabas.pipeline.sql.planning.source_reading import RECORDS_MAX
 from barnabas.pipeline.sql.scripts import parse_script
 from compat_tests import spark as setup
 from tests.registry.live_registry import live_registry
@@ -304,6 +305,33 @@ def test_stream_is_joined_with_a_table(engine) -> None:
             (b"ink", None),
             (b"pen", "Blue pen"),
         ]
+
+
+@pytest.mark.parametrize(
+    ("query", "is_whole"),
+    [
+        ("CREATE STREAM out AS SELECT * FROM orders o JOIN items i ON o.item = i.item;", True),
+        ("CREATE TABLE out AS SELECT * FROM items i JOIN names n ON i.item = n.item;", False),
+    ],
+)
+def test_table_of_a_join_with_a_stream_is_read_in_one_micro_batch(
+    engine, query: str, is_whole: bool
+) -> None:
+    """A table of 1,000,000 rows, joined while it was read: 9 of 10 records found no row."""
+    names = """
+    CREATE TABLE names (item STRING PRIMARY KEY, name STRING)
+        WITH (kafka_topic='names', value_format='DELIMITED');
+    """
+    limits: dict[str, int] = {}
+
+    def described(app: Any) -> None:
+        describe(app, names + query)
+        limits.update((topic, each.records_max) for topic, each in app.inputs.items())
+
+    with ks.TestDriver(described, session=engine.session):
+        pass
+    orders = {"orders": RECORDS_MAX} if is_whole else {"names": RECORDS_MAX}
+    assert limits == {"items": 1_000_000_000 if is_whole else RECORDS_MAX, **orders}
 
 
 def test_streams_with_windows_are_joined_in_equal_windows(engine) -> None:

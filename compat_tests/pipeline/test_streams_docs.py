@@ -44,7 +44,7 @@ def example(part: str) -> str:
 
 def tutorial() -> str:
     """Return the app of the page's tutorial, with the example of plain PySpark in it."""
-    script, plain = example("app = ks.App("), example("requests.df")
+    script, plain = example('app = ks.App("access"'), example("requests.df")
     return script.replace("\napp.run()", f"\n{plain}\napp.run()")
 
 

@@ -1,5 +1,6 @@
 """The prompt of `barnabas sql` in a pseudo terminal, with a server of ksqlDB's REST API."""
 
+import contextlib
 import fcntl
 import os
 import pty
@@ -86,18 +87,26 @@ class Terminal:
         os.close(self._here)
 
 
-@pytest.fixture
-def terminal(api: httpx.Client, tmp_path: Path) -> Iterator[Terminal]:
+@contextlib.contextmanager
+def prompt(api: httpx.Client, state: Path, *before: str) -> Iterator[Terminal]:
+    """Open a prompt of the server that keeps its history below a directory."""
     # Without an answer to a request for the cursor's position, the prompt would wait for it.
     terminal = {"TERM": "xterm", "PROMPT_TOOLKIT_NO_CPR": "1"}
-    environment = {**os.environ, "XDG_STATE_HOME": str(tmp_path), **terminal}
+    environment = {**os.environ, "XDG_STATE_HOME": str(state), **terminal}
     command = [*_PROGRAM, "--server", str(api.base_url)]
     found = Terminal(command, environment)
     try:
-        found.wait_for("sql>")
+        for each in (*before, "sql>"):
+            found.wait_for(each)
         yield found
     finally:
         found.close()
+
+
+@pytest.fixture
+def terminal(api: httpx.Client, tmp_path: Path) -> Iterator[Terminal]:
+    with prompt(api, tmp_path) as found:
+        yield found
 
 
 def test_statement_over_two_lines_runs_and_is_in_the_history(
@@ -147,6 +156,30 @@ def test_interrupt_ends_rows_and_not_the_prompt(
     terminal.wait_for("sql>")
     terminal.write("\x04")
     assert terminal.end() == 0
+
+
+def test_sigterm_leaves_the_prompt(terminal: Terminal) -> None:
+    terminal.process.terminate()
+    assert terminal.end() == 0
+
+
+def test_sigterm_ends_rows_and_the_prompt(terminal: Terminal, node: Node) -> None:
+    producer = Producer({"bootstrap.servers": node.bootstrap})
+    producer.produce("ended", "first-row")
+    assert producer.flush(30) == 0
+    terminal.write("PRINT ended FROM BEGINNING;\r")
+    terminal.wait_for("value: first-row")
+    terminal.process.terminate()
+    assert terminal.end() == 0
+
+
+def test_prompt_without_a_file_for_its_history_runs(api: httpx.Client, tmp_path: Path) -> None:
+    (tmp_path / "barnabas").touch()  # a file where the directory would be
+    with prompt(api, tmp_path, "not kept", "cannot be written") as terminal:
+        terminal.write("SHOW TYPES;\r")
+        terminal.wait_for("sql>")
+        terminal.write("\x04")
+        assert terminal.end() == 0
 
 
 def test_script_with_variables_runs(terminal: Terminal, tmp_path: Path) -> None:

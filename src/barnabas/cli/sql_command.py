@@ -140,7 +140,6 @@ def run_scripts(
     """Run scripts, or the prompt without any. Raises CliError."""
     from barnabas.pipeline.spark.session import SparkUnavailableError
     from barnabas.pipeline.sql.sql_failures import SqlError, UnresolvedError
-    from barnabas.pipeline.streams.state_directory import StateInUseError
     from barnabas.pipeline.streams.stream_queries import StreamFailedError
 
     try:
@@ -149,7 +148,7 @@ def run_scripts(
             return
         for script in scripts:
             for each in run_script(executor, script):
-                if not show(each, as_json=as_json):
+                if show(each, as_json=as_json) is not None:
                     return
         if session is not None:
             _wait(session)
@@ -158,7 +157,6 @@ def run_scripts(
         UnresolvedError,  # of rows, whose statement has run
         StreamFailedError,
         SparkUnavailableError,
-        StateInUseError,
     ) as error:
         raise CliError(str(error)) from None
 

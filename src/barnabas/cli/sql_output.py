@@ -13,6 +13,8 @@ from barnabas.pipeline.sql import exact_json
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from signal import Signals
+    from threading import Event
 
     from barnabas.pipeline.sql.shell.answer_values import RowSource
 
@@ -46,31 +48,40 @@ class Stream:
 Shown = Line | Table | Stream
 
 
-def show(shown: Shown, *, as_json: bool) -> bool:
-    """Print an answer; return False when SIGINT or SIGTERM ended it."""
+def show(shown: Shown, *, as_json: bool) -> Signals | None:
+    """Print an answer; return the signal that ended it, None at its end."""
     if isinstance(shown, Line):
         click.echo(shown.text, err=as_json)
     elif isinstance(shown, Table):
         print_table(shown.columns, shown.rows)
     else:
         return _show_stream(shown, as_json=as_json)
-    return True
+    return None
 
 
-def _show_stream(stream: Stream, *, as_json: bool) -> bool:
+def _show_stream(stream: Stream, *, as_json: bool) -> Signals | None:
     from barnabas.pipeline.streams.stop_signals import stop_requests
 
     if stream.columns is not None and not as_json:
         click.echo(" | ".join(stream.columns))
+    with stop_requests() as request:
+        try:
+            _show_rows(stream, request, as_json=as_json)
+        except Exception:
+            # A signal to the process group has ended Spark's JVM, too.
+            if not request.is_set():
+                raise
+    return request.signal
+
+
+def _show_rows(stream: Stream, request: Event, *, as_json: bool) -> None:
     try:
-        with stop_requests() as is_requested:
-            while (rows := stream.source.take(_WAIT_S)) is not None:
-                for row in rows:
-                    click.echo(_row(stream.columns, row, as_json=as_json))
-                sys.stdout.flush()
-                if is_requested.is_set():
-                    return False
-        return not is_requested.is_set()
+        while (rows := stream.source.take(_WAIT_S)) is not None:
+            for row in rows:
+                click.echo(_row(stream.columns, row, as_json=as_json))
+            sys.stdout.flush()
+            if request.is_set():
+                return
     finally:
         stream.source.close()
 

@@ -1,12 +1,14 @@
 """The prompt of `barnabas sql`: statements over several lines, history, completion.
 
 A statement ends with a semicolon. Ctrl-C ends the rows of a query, or clears the line, and Ctrl-D
-leaves.
+leaves. SIGTERM leaves, too, behind the statement that runs; a second one ends the process at once.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +19,7 @@ from barnabas.cli.sql_output import show
 from barnabas.cli.sql_scripts import Script, run_script
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Generator, Iterable
 
     from barnabas.cli.sql_scripts import Executor
 
@@ -65,50 +67,71 @@ def run_prompt(executor: Executor, *, as_json: bool) -> None:
     """Read and run statements until the end of the input. Raises CliError without a library."""
     session = _session(executor)
     click.echo("Type help for help, exit or Ctrl-D to leave.")
-    while True:
-        try:
-            text = session.prompt()
-        except KeyboardInterrupt:
-            continue
-        except EOFError:
-            return
-        word = text.strip().lower()
-        if word in _LEAVING:
-            return
-        if word == "help":
-            click.echo(_HELP)
-        elif word == "clear":
-            click.clear()
-        else:
-            _run(executor, text, as_json=as_json)
+    with _terminations(session.app) as is_ending:
+        while not is_ending():
+            try:
+                text = session.prompt()
+            except KeyboardInterrupt:
+                continue
+            except EOFError:
+                return
+            word = text.strip().lower()
+            if word in _LEAVING:
+                return
+            if word == "help":
+                click.echo(_HELP)
+            elif word == "clear":
+                click.clear()
+            elif _run(executor, text, as_json=as_json) is signal.SIGTERM:
+                return
 
 
-def _run(executor: Executor, text: str, *, as_json: bool) -> None:
-    """Run statements; an error ends them, and not the prompt."""
+@contextlib.contextmanager
+def _terminations(app: Any) -> Generator[Callable[[], bool]]:
+    """Leave the line at SIGTERM; yield whether it has come."""
+    is_requested = False
+
+    def leave() -> None:
+        if app.future is not None and not app.future.done():
+            app.exit(exception=EOFError())
+
+    def request(number: int, frame: object) -> None:
+        nonlocal is_requested
+        is_requested = True
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        if app.is_running:
+            app.loop.call_soon_threadsafe(leave)  # wakes the loop, which waits for keys
+
+    before = signal.signal(signal.SIGTERM, request)
+    try:
+        yield lambda: is_requested
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _run(executor: Executor, text: str, *, as_json: bool) -> signal.Signals | None:
+    """Run statements, which an error ends; return the signal that ended them, None at their end."""
     try:
         for each in run_script(executor, Script(text)):
-            if not show(each, as_json=as_json):
-                return
+            if (ended := show(each, as_json=as_json)) is not None:
+                return ended
     except KeyboardInterrupt:
         click.echo("interrupted", err=True)
     except Exception as error:
         lines = (str(error).strip() or type(error).__name__).splitlines()
         click.echo(f"error: {lines[0]}", err=True)
+    return None
 
 
 def _session(executor: Executor) -> Any:
     """Return what reads from the terminal. Raises CliError when the library is missing."""
     try:
         from prompt_toolkit import PromptSession
-        from prompt_toolkit.history import FileHistory
     except ImportError:
         raise CliError("prompt-toolkit is missing: pip install 'barnabas[sql]'") from None
-    file = history_file()
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.touch(mode=0o600)
     session: PromptSession[str] = PromptSession(
         _PROMPT,
-        history=FileHistory(str(file)),
+        history=_history(history_file()),
         completer=_completer(executor.names),
         complete_while_typing=False,
         multiline=True,
@@ -116,6 +139,22 @@ def _session(executor: Executor) -> Any:
         prompt_continuation=_MORE,
     )
     return session
+
+
+def _history(file: Path) -> Any:
+    """Return the lines that were typed, in memory where their file cannot be written."""
+    from prompt_toolkit.history import FileHistory, InMemoryHistory
+
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.touch(mode=0o600)
+    except OSError as error:
+        click.echo(
+            f"lines that you type are not kept: {file} cannot be written ({error.strerror})",
+            err=True,
+        )
+        return InMemoryHistory()
+    return FileHistory(str(file))
 
 
 def _keys() -> Any:

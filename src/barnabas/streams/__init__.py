@@ -39,7 +39,7 @@ from barnabas.pipeline.streams.serdes import (
     String,
     Uuid,
 )
-from barnabas.pipeline.streams.state_directory import StateInUseError
+from barnabas.pipeline.streams.state_directory import StateInUseError, StateUnusableError
 from barnabas.pipeline.streams.stream_app import App
 from barnabas.pipeline.streams.stream_queries import StreamFailedError, StreamQuery
 from barnabas.pipeline.streams.test_driver import TestDriver, TestRecord, UnknownTopicError
@@ -79,6 +79,7 @@ __all__ = [
     "Short",
     "SparkUnavailableError",
     "StateInUseError",
+    "StateUnusableError",
     "Stream",
     "StreamFailedError",
     "StreamQuery",

@@ -1,5 +1,7 @@
 """Spark's inside, which a version of Spark may change, is touched in one module."""
 
+import inspect
+import logging
 import re
 from pathlib import Path
 
@@ -76,3 +78,13 @@ def test_names_are_remembered_apart() -> None:
     for command in commands * 2:
         assert client.send_command(command, retry=False) == "ym"
     assert client.commands == commands
+
+
+def test_trace_of_a_lost_connection_is_not_logged() -> None:
+    text = "Exception while sending command."
+    gateway = pytest.importorskip("py4j.java_gateway")
+    assert text in inspect.getsource(gateway)
+    records = [
+        logging.LogRecord("root", logging.ERROR, "", 0, each, (), None) for each in (text, "x")
+    ]
+    assert [spark_internals.is_no_lost_connection(each) for each in records] == [False, True]

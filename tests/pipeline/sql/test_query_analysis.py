@@ -145,6 +145,7 @@ REFUSED = [
     ("SELECT id FROM nowhere", "1:16: There is no stream or table NOWHERE"),
     ("SELECT id, other FROM r a JOIN s b WITHIN 1 DAY ON a.id = b.id", "write A.ID or B.ID"),
     ("SELECT name FROM s", "The SELECT needs the key expression S.ID"),
+    ("SELECT t.id, n FROM t FULL JOIN u ON t.id = u.id", "the join expression ROWKEY, which"),
     ("SELECT id FROM s", "The SELECT has the key only"),
     ("SELECT id, name, id AS copy FROM s", "AS_VALUE(S.ID)"),
     ("SELECT id, name, rowtime FROM s", "ROWTIME is a reserved name"),

@@ -7,6 +7,7 @@ import pytest
 from barnabas.pipeline.streams.state_directory import (
     StateDirectory,
     StateInUseError,
+    StateUnusableError,
     check_name,
     default_root,
 )
@@ -21,6 +22,12 @@ def test_directory_of_a_running_app_is_refused_to_another(tmp_path: Path) -> Non
     first.release()
     second.lock()
     second.release()
+
+
+def test_directory_that_cannot_be_written_is_named_with_the_reason(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(StateUnusableError, match=r"file/app \(Not a directory\): let this user"):
+        StateDirectory(tmp_path / "file" / "app").lock()
 
 
 def test_lock_keeps_checkpoints_and_removes_scratch_files(tmp_path: Path) -> None:

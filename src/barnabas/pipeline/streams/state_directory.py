@@ -15,10 +15,16 @@ from pathlib import Path
 from typing import Final, Self, TextIO
 
 _NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,200}")
+OTHER_STATE: Final = "give this app another name or state directory"
+"""The remedy, which other commands name in their own words."""
 _SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):/")
 
 
-class StateInUseError(Exception):
+class StateUnusableError(Exception):
+    """The directory cannot be made, or this user may not write it."""
+
+
+class StateInUseError(StateUnusableError):
     """Another process runs the app with the same directory."""
 
 
@@ -82,19 +88,24 @@ class StateDirectory:
     def lock(self) -> None:
         """Take the directory, and remove scratch files of an earlier process.
 
-        Raises StateInUseError.
+        Raises StateInUseError, StateUnusableError.
         """
         if self._lock is not None:
             return
-        self._path.mkdir(parents=True, exist_ok=True)
-        lock = (self._path / "lock").open("w")
+        try:
+            self._path.mkdir(parents=True, exist_ok=True)
+            lock = (self._path / "lock").open("w")
+        except OSError as error:
+            raise StateUnusableError(
+                f"cannot write the state directory {self._path} ({error.strerror}): let this user "
+                f"write it, or {OTHER_STATE}"
+            ) from error
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             lock.close()
             raise StateInUseError(
-                f"another process runs with the state in {self._path}: stop it, or give this app "
-                "another name or state directory"
+                f"another process runs with the state in {self._path}: stop it, or {OTHER_STATE}"
             ) from error
         self._lock = lock
         shutil.rmtree(self.work, ignore_errors=True)

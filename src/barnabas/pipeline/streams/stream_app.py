@@ -116,7 +116,7 @@ class App:
     def spark(self) -> SparkSession:
         """Return the Spark session, which starts with the first call (3 to 10 seconds).
 
-        Raises SparkUnavailableError, StateInUseError.
+        Raises SparkUnavailableError, StateInUseError, StateUnusableError.
         """
         self._state.lock()
         if self._engine is None:

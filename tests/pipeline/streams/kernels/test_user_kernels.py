@@ -1,6 +1,9 @@
 """Processors with stores and punctuation by stream time and the wall clock."""
 
+import re
 from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -78,3 +81,11 @@ def test_wall_clock_is_due_when_it_reaches_a_multiple(
     before_ms: int, now_ms: int, expected: bool
 ) -> None:
     assert is_due(before_ms, now_ms, 10) is expected
+
+
+def test_example_of_the_page_runs() -> None:
+    page = (Path(__file__).parents[4] / "docs" / "streams-kernels.md").read_text()
+    names: dict[str, Any] = {}
+    for block in re.findall(r"```python\n(.*?)```", page, re.DOTALL):
+        exec(block, names)
+    assert names["found"]

@@ -8,6 +8,7 @@ Python daemon. Before another version of PySpark is allowed, compare it with the
 
 import contextlib
 import functools
+import logging
 import re
 import subprocess
 from pathlib import Path
@@ -29,6 +30,8 @@ _NAME_QUESTIONS: Final = ("r\nu\n", "r\nm\n")
 _PACKAGE: Final = "yp"
 _CLASS_OR_METHOD: Final = ("yc", "ym")
 """How Py4J's answers start; the name of a class follows."""
+_LOST_CONNECTION: Final = "Exception while sending command."
+"""What Py4J logs, with a trace, when the JVM has gone."""
 _ARTIFACTS: Final = "org.apache.spark.sql.artifact.ArtifactManager$"
 _ARTIFACTS_ROOT: Final = "artifactRootDirectory"
 _ARTIFACTS_ARE_SET: Final = "bitmap$0"
@@ -93,6 +96,7 @@ def new_context(configuration: Any, directory: Path) -> Any:
     _place_artifacts(context._jvm, directory)
     # The JVM keeps a connection to it: its end would be a trace on standard error.
     context._accumulatorServer.handle_error = _ignore
+    logging.getLogger().addFilter(is_no_lost_connection)
     _close_connections_of_results()
     return context
 
@@ -112,6 +116,11 @@ def add_packages(session: SparkSession, archive: Path, directory: str) -> None:
 
 def _ignore(request: object, address: object) -> None:
     """Take an error of a connection, which the one who uses the connection reports."""
+
+
+def is_no_lost_connection(record: logging.LogRecord) -> bool:
+    """Return False for a lost connection to the JVM, which the caller gets as an error, too."""
+    return record.msg != _LOST_CONNECTION
 
 
 def _close_connections_of_results() -> None:

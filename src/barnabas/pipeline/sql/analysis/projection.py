@@ -224,4 +224,4 @@ def same_expression(one: exp.Expr, other: exp.Expr) -> bool:
 
 def text_of(node: exp.Expr) -> str:
     """Return the text of an expression, for messages."""
-    return node.sql(dialect="spark").replace("`", "")
+    return node.sql(dialect="spark").replace("`", "").replace(f"{JOINED}.", "")

@@ -14,6 +14,8 @@ from barnabas.pipeline.sql.analysis.plan_values import (
 from barnabas.pipeline.sql.catalog.source_values import WINDOW_BOUNDS
 from barnabas.pipeline.sql.planning.column_structs import struct_of
 from barnabas.pipeline.sql.planning.source_reading import (
+    JOINED_TABLE_RECORDS_MAX,
+    RECORDS_MAX,
     Layout,
     layout_of,
     names_in,
@@ -48,19 +50,21 @@ class Side:
 
 def joined_sources(app: App, plan: QueryPlan, start: str) -> Side:
     """Return the joined sources of a plan. Raises UnresolvedError for what is missing."""
-    side = _read(app, plan.source, start)
+    of_table = RECORDS_MAX if plan.source.source.is_table else JOINED_TABLE_RECORDS_MAX
+    side = _read(app, plan.source, start, of_table)
     for join in plan.joins:
-        side = _joined(side, _read(app, join.right, start), join)
+        side = _joined(side, _read(app, join.right, start, of_table), join)
     return side
 
 
-def _read(app: App, relation: PlannedRelation, start: str) -> Side:
+def _read(app: App, relation: PlannedRelation, start: str, of_table: int) -> Side:
     source, layout = relation.source, layout_of(relation)
     names = [f"k{index}" for index in range(len(source.key))]
     for name, each in zip(names, source.key, strict=True):
         layout[relation.alias, each.name] = functions().col("key").getField(name)
     if source.is_table:
-        return Side(read_table(app, source, key_names=names), layout)
+        table = read_table(app, source, key_names=names, max_records=of_table)
+        return Side(table, layout)
     return Side(read_stream(app, source, start, key_names=names), layout)
 
 

@@ -28,6 +28,9 @@ Layout: TypeAlias = dict[tuple[str, str], Column]
 
 RECORDS_MAX: Final = 100_000
 """The largest micro-batch of a query with state: it is one transaction."""
+JOINED_TABLE_RECORDS_MAX: Final = 1_000_000_000
+"""A stream's record finds the row of its key only when the table has been read: so the first
+micro-batch reads all of it, which writes nothing."""
 STATELESS_RECORDS_MAX: Final = 500_000
 """Tasks of queries without state have several transactions when they take long. Each micro-batch
 costs the driver JVM 0.1 s of CPU."""
@@ -59,10 +62,17 @@ def read_stream(
     )
 
 
-def read_table(app: App, source: Source, key_names: Sequence[str] = ()) -> Table:
+def read_table(
+    app: App,
+    source: Source,
+    *,
+    key_names: Sequence[str] = (),
+    max_records: int = RECORDS_MAX,
+) -> Table:
     """Return the changes of a table; those that do not decode are skipped.
 
-    `key_names` are names for the key's fields instead of those of the columns.
+    `key_names` are names for the key's fields instead of those of the columns. `max_records` limits
+    a micro-batch.
     """
     key = key_serde(source, with_window=True)
     return app.table(
@@ -71,6 +81,7 @@ def read_table(app: App, source: Source, key_names: Sequence[str] = ()) -> Table
         value=value_serde(source),
         time=time_of(source),
         on_error="skip",
+        max_records=max_records,
     )
 
 

@@ -18,7 +18,11 @@ from barnabas.pipeline.sql.catalog.catalog_changes import Catalog
 from barnabas.pipeline.sql.planning.query_writing import written
 from barnabas.pipeline.sql.shell.created_topics import create_declared, create_sink
 from barnabas.pipeline.sql.sql_failures import UnresolvedError
-from barnabas.pipeline.streams.state_directory import default_root
+from barnabas.pipeline.streams.state_directory import (
+    OTHER_STATE,
+    StateUnusableError,
+    default_root,
+)
 from barnabas.pipeline.streams.stream_app import App
 from barnabas.pipeline.streams.stream_queries import StreamFailedError
 
@@ -57,9 +61,16 @@ class LocalQueries:
 
     @property
     def app(self) -> App:
-        """The app whose Spark session runs SELECT and INSERT; it starts with the first call."""
+        """The app whose Spark session runs SELECT and INSERT; it starts with the first call.
+
+        Raises UnresolvedError when another process has the state, or it cannot be written.
+        """
         with self._starting:
-            self._app.spark  # noqa: B018 - it starts Spark, once
+            try:
+                self._app.spark  # noqa: B018 - it starts Spark, once
+            except StateUnusableError as error:
+                text = str(error).replace(OTHER_STATE, "give another --name or --state")
+                raise UnresolvedError(text) from error
         return self._app
 
     @property

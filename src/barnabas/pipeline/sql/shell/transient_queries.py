@@ -166,8 +166,10 @@ class TransientRows:
         with self._closing:
             if not self._is_closed.is_set():
                 self._is_closed.set()
-                self._running.stop()
-                self._directory.cleanup()
+                try:
+                    self._running.stop()
+                finally:
+                    self._directory.cleanup()
 
     def _put(self, rows: Any, batch: int) -> None:
         del batch
