@@ -1,6 +1,7 @@
 """Planning: a plan of analysis onto `barnabas.streams`, which has all operators.
 
     column_structs   keys and values as structs of columns
+    simple_texts     texts as values of simple types
     json_texts       JSON, by ksqlDB's lenient rules
     delimited_texts  DELIMITED
     registry_schemas the schemas that are registered for columns

@@ -40,6 +40,12 @@ def each_value_of(entries: Column, change: Callable[[Column], Column]) -> Column
     return functions().transform_values(entries, changed)
 
 
+def computed_once(value: Column, use: Callable[[Column], Column]) -> Column:
+    """Return what `use` makes of a value. Spark computes the value once, also inside of lambdas."""
+    f = functions()
+    return f.get(f.transform(f.array(value), use), f.lit(0))
+
+
 def those_of(array: Column, condition: Callable[[Column], Column]) -> Column:
     """Return the elements of an array for which a condition is true."""
     return functions().filter(array, condition)

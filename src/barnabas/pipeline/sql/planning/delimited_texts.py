@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from barnabas.pipeline.delivery.driver.spark_library import pyspark
-from barnabas.pipeline.sql.planning.json_texts import plain, value_of
+from barnabas.pipeline.sql.planning.json_texts import plain
+from barnabas.pipeline.sql.planning.simple_texts import line_value
 from barnabas.pipeline.streams.serdes import functions
 
 if TYPE_CHECKING:
@@ -51,7 +52,9 @@ def _readable(text: Column, delimiter: str) -> Column:
 
 def values(found: Column, columns: Sequence[SourceColumn]) -> list[Column]:
     """Return the values of a parsed line."""
-    return [value_of(found.getField(f"c{index}"), each.type) for index, each in enumerate(columns)]
+    return [
+        line_value(found.getField(f"c{index}"), each.type) for index, each in enumerate(columns)
+    ]
 
 
 def line(value: Column, columns: Sequence[SourceColumn], delimiter: str) -> Column:

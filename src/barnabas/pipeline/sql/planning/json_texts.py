@@ -9,17 +9,24 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from barnabas.pipeline.sql.functions.bounds import timestamp_of
 from barnabas.pipeline.sql.functions.map_entries import map_of_entries
-from barnabas.pipeline.sql.planning.column_structs import each_of, each_value_of, those_of
-from barnabas.pipeline.sql.sql_types import SqlType, to_spark
+from barnabas.pipeline.sql.planning.column_structs import (
+    computed_once,
+    each_of,
+    each_value_of,
+    those_of,
+)
+from barnabas.pipeline.sql.planning.simple_texts import json_value
 from barnabas.pipeline.streams.serdes import functions
 
 if TYPE_CHECKING:
+    from barnabas.pipeline.sql.sql_types import SqlType
     from barnabas.pipeline.streams.serdes import Column
 
 _OBJECT: Final = "map<string,string>"
 _LIST: Final = "array<string>"
+_NAMES: Final = "names"
+_TEXTS: Final = "texts"
 ALONE: Final = "v"
 """The name of a value that is not in an object."""
 _STRICT: Final = {
@@ -36,65 +43,119 @@ def text_of(data: Column) -> Column:
 
 
 def object_of(text: Column) -> Column:
-    """Return the fields of an object, as a map of texts; null for other JSON."""
-    return functions().from_json(text, _OBJECT, _STRICT)
+    """Return the fields of an object, the last one first; without names for other JSON."""
+    return _fields(_map_of(text))
+
+
+def is_object(fields: Column) -> Column:
+    """Return the condition for what `object_of` and `alone` make of JSON of their form."""
+    return fields.getField(_NAMES).isNotNull()
 
 
 def alone(text: Column) -> Column:
-    """Return a value that is not in an object as the field `ALONE` of a map; null for no JSON."""
+    """Return a value that is not in an object as its field `ALONE`."""
     wrapped = functions().concat(functions().lit('{"v":'), text, functions().lit("}"))
     return object_of(wrapped)
 
 
 def field_of(fields: Column, name: str) -> Column:
-    """Return the text of a field by its name, in any case where the name itself is not there."""
+    """Return the text of a field by its name, in any case where the name itself is not there.
+
+    Of fields with the same name the last one counts.
+    """
     f = functions()
-    same = those_of(f.map_keys(fields), lambda key: f.upper(key) == name.upper())
-    return f.coalesce(
-        f.try_element_at(fields, f.lit(name)), f.try_element_at(fields, f.get(same, f.lit(0)))
-    )
+    names = fields.getField(_NAMES)
+    same = those_of(names, lambda each: f.upper(each) == name.upper())
+    texts = fields.getField(_TEXTS)
+    places = (f.array_position(names, each) for each in (name, f.get(same, f.lit(0))))
+    return f.coalesce(*[f.get(texts, place.cast("int") - 1) for place in places])
+
+
+def _fields(found: Column) -> Column:
+    f = functions()
+    names, texts = f.reverse(f.map_keys(found)), f.reverse(f.map_values(found))
+    return f.struct(names.alias(_NAMES), texts.alias(_TEXTS))
+
+
+def _map_of(text: Column) -> Column:
+    return functions().from_json(text, _OBJECT, _STRICT)
 
 
 def value_of(text: Column, kind: SqlType) -> Column:
-    """Return the value of a text; null where the text does not fit the type."""
-    f = functions()
+    """Return the value of a text; null where it, or a value inside it, does not fit its type."""
     if kind.name == "STRUCT":
-        fields = object_of(text)
-        parts = [value_of(field_of(fields, name), each).alias(name) for name, each in kind.fields]
-        return f.when(fields.isNotNull(), f.struct(*parts))
+        return _struct(text, kind)
     if kind.name == "ARRAY":
-        elements = f.from_json(text, _LIST, _STRICT)
-        return each_of(elements, lambda each: value_of(each, kind.element))
+        elements = functions().from_json(text, _LIST, _STRICT)
+        return computed_once(elements, lambda each: _array(each, kind.element))
     if kind.name == "MAP":
-        newest = map_of_entries(f.map_entries(object_of(text)))
-        return each_value_of(newest, lambda each: value_of(each, kind.element))
-    return _simple(text, kind)
+        return computed_once(_map_of(text), lambda each: _map(each, kind.element))
+    return json_value(text, kind)
 
 
-def _simple(text: Column, kind: SqlType) -> Column:
+def _struct(text: Column, kind: SqlType) -> Column:
+    """Return a STRUCT: the texts of its fields, then their values, then both compared."""
+    f, names = functions(), range(len(kind.fields))
+
+    def texts(fields: Column) -> Column:
+        found = [field_of(fields, name).alias(f"t{n}") for n, (name, _) in enumerate(kind.fields)]
+        return f.when(is_object(fields), f.struct(*found))
+
+    def values(texts: Column) -> Column:
+        parts = [texts.getField(f"t{n}") for n in names]
+        made = [value_of(part, each) for part, (_, each) in zip(parts, kind.fields, strict=True)]
+        named = [value.alias(f"v{n}") for n, value in enumerate(made)]
+        return f.when(texts.isNotNull(), f.struct(texts.alias("texts"), *named))
+
+    def checked(both: Column) -> Column:
+        fits = both.isNotNull()
+        for n in names:
+            text = both.getField("texts").getField(f"t{n}")
+            fits = fits & (text.isNull() | both.getField(f"v{n}").isNotNull())
+        parts = [both.getField(f"v{n}").alias(name) for n, (name, _) in enumerate(kind.fields)]
+        return f.when(fits, f.struct(*parts))
+
+    fields = computed_once(_map_of(text), _fields)
+    return computed_once(computed_once(computed_once(fields, texts), values), checked)
+
+
+def _array(texts: Column, element: SqlType) -> Column:
+    """Return an ARRAY of the texts of its elements."""
+    if element.name == "STRING":
+        return texts
     f = functions()
-    if kind.name == "STRING":
-        return text
-    if kind.name in ("INTEGER", "TIME"):
-        return _whole(text, "int")
-    if kind.name == "BIGINT":
-        return _whole(text, "bigint")
-    if kind.name == "DATE":
-        return f.date_from_unix_date(_whole(text, "int"))
-    if kind.name == "TIMESTAMP":
-        return timestamp_of(_whole(text, "bigint"))
-    if kind.name == "BYTES":
-        return f.try_to_binary(text, f.lit("base64"))
-    return f.trim(text).try_cast(to_spark(kind))
+    values = each_of(texts, lambda each: value_of(each, element))
+    both = f.struct(texts.alias("texts"), values.alias("values"))
+
+    def checked(both: Column) -> Column:
+        texts, values = both.getField("texts"), both.getField("values")
+        return f.when(_nulls(texts) == _nulls(values), values)
+
+    return computed_once(both, checked)
 
 
-def _whole(text: Column, kind: str) -> Column:
-    digits = functions().trim(text)
-    cut = digits.try_cast("decimal(38,6)")
-    is_number = digits.rlike(r"^[-+]?[0-9]+(\.[0-9]*)?([eE][-+]?[0-9]+)?$")
-    return functions().when(
-        is_number, functions().coalesce(digits.try_cast(kind), cut.try_cast(kind))
-    )
+def _map(fields: Column, element: SqlType) -> Column:
+    """Return a MAP of texts by their keys, of which the last one counts."""
+    f = functions()
+    keys = f.map_keys(fields)
+    is_plain = f.size(f.array_distinct(keys)) == f.size(keys)
+    texts = f.when(is_plain, fields).otherwise(map_of_entries(f.map_entries(fields)))
+    if element.name == "STRING":
+        return texts
+
+    def both(texts: Column) -> Column:
+        values = each_value_of(texts, lambda each: value_of(each, element))
+        return f.struct(texts.alias("texts"), values.alias("values"))
+
+    def checked(both: Column) -> Column:
+        texts, values = both.getField("texts"), both.getField("values")
+        return f.when(_nulls(f.map_values(texts)) == _nulls(f.map_values(values)), values)
+
+    return computed_once(computed_once(texts, both), checked)
+
+
+def _nulls(array: Column) -> Column:
+    return functions().size(those_of(array, lambda each: each.isNull()))
 
 
 def plain(value: Column, kind: SqlType) -> Column:

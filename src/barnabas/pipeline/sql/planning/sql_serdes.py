@@ -96,7 +96,7 @@ class JsonColumns(Serde):
     description: ClassVar[str] = "JSON with values of the columns' types"
 
     def parse(self, data: Column) -> Column:
-        """Return the texts of the fields, as a map; null where it is not JSON of this form."""
+        """Return the texts of the fields, if the bytes are JSON of this form."""
         text = json_texts.text_of(data)
         return json_texts.object_of(text) if self.is_wrapped else json_texts.alone(text)
 
@@ -106,7 +106,7 @@ class JsonColumns(Serde):
             (each.name, json_texts.value_of(text, each.type))
             for each, text in zip(self.columns, self._texts(parsed), strict=True)
         ]
-        present = parsed.isNotNull()
+        present = json_texts.is_object(parsed)
         if not self.is_wrapped:
             present = self._texts(parsed)[0].isNotNull()
         return functions().when(present, struct_of(parts))
@@ -114,7 +114,7 @@ class JsonColumns(Serde):
     def is_bad(self, data: Column, parsed: Column) -> Column:
         """Return the condition for bytes without an object, or with a value of another type."""
         is_null = functions().trim(data.cast("string")) == "null"
-        found = data.isNotNull() & parsed.isNull() & ~is_null
+        found = data.isNotNull() & ~json_texts.is_object(parsed) & ~is_null
         for each, text in zip(self.columns, self._texts(parsed), strict=True):
             found = found | (text.isNotNull() & json_texts.value_of(text, each.type).isNull())
         return found
@@ -134,7 +134,7 @@ class JsonColumns(Serde):
 
     def _texts(self, parsed: Column) -> list[Column]:
         if not self.is_wrapped:
-            return [functions().try_element_at(parsed, functions().lit(json_texts.ALONE))]
+            return [json_texts.field_of(parsed, json_texts.ALONE)]
         return [json_texts.field_of(parsed, each.name) for each in self.columns]
 
 

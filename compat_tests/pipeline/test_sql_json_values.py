@@ -1,0 +1,157 @@
+"""Values of JSON and of lines by their types: what converts, and which records are skipped.
+
+The outcomes are those of ksqlDB's deserializers. A text of JSON in quotes is taken as what is in
+the quotes, so that "1.5" is a number here.
+"""
+
+import json
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+pytest.importorskip("sqlglot")
+
+from barnabas import streams as ks
+from barnabas.pipeline.delivery.driver.spark_library import pyspark
+from barnabas.pipeline.sql.catalog.source_values import SourceColumn
+from barnabas.pipeline.sql.planning.sql_serdes import DelimitedColumns, JsonColumns
+from barnabas.pipeline.sql.sql_types import (
+    BIGINT,
+    BOOLEAN,
+    DOUBLE,
+    INTEGER,
+    STRING,
+    TIME,
+    TIMESTAMP,
+    SqlType,
+    array,
+    decimal,
+    map_of,
+    struct,
+)
+from barnabas.pipeline.streams.serdes import Serde
+from compat_tests import spark as setup
+from compat_tests.pipeline.test_sql_queries import driver_of, values
+
+pytestmark = [setup.needed, pytest.mark.timeout(600)]
+
+BAD = object()
+NUMERIC = decimal(4, 2)
+ITEMS = array(struct([("SKU", STRING), ("N", INTEGER)]))
+
+IN_JSON: list[tuple[SqlType, str, Any]] = [
+    (INTEGER, "1", 1),
+    (INTEGER, '"1"', 1),
+    (INTEGER, "-1.9", -1),
+    (INTEGER, "1e2", 100),
+    (INTEGER, "4294967297", 1),
+    (INTEGER, "true", BAD),
+    (INTEGER, '"x"', BAD),
+    (INTEGER, '""', BAD),
+    (INTEGER, "{}", BAD),
+    (BIGINT, "9223372036854775807", 2**63 - 1),
+    (BIGINT, "9223372036854775808", -(2**63)),
+    (BIGINT, "-18446744073709551617", -1),
+    (BIGINT, "100000000000000000000000000000000000", 10**35 % 2**64),
+    (BIGINT, "null", None),
+    (BOOLEAN, "false", False),
+    (BOOLEAN, "1", BAD),
+    (BOOLEAN, '"yes"', BAD),
+    (DOUBLE, '"1.5"', 1.5),
+    (DOUBLE, "[1]", BAD),
+    (NUMERIC, "1.50", Decimal("1.50")),
+    (NUMERIC, '"1.5"', Decimal("1.50")),
+    (NUMERIC, "1.505", BAD),
+    (NUMERIC, "100", BAD),
+    (TIME, "86400000", 86_400_000),
+    (TIME, "-1", BAD),
+    (TIMESTAMP, '"x"', BAD),
+    (array(INTEGER), '[1, "2", null, 3.5]', [1, 2, None, 3]),
+    (array(INTEGER), '[1, "x"]', BAD),
+    (array(INTEGER), "[1, [2]]", BAD),
+    (array(INTEGER), "1", BAD),
+    (array(INTEGER), "{}", BAD),
+    (array(STRING), '["a", 1, null]', ["a", "1", None]),
+    (array(array(BIGINT)), "[[1], null, []]", [[1], None, []]),
+    (array(array(BIGINT)), '[[1], ["x"]]', BAD),
+    (array(array(BIGINT)), "[[1], 2]", BAD),
+    (map_of(STRING, BIGINT), '{"a": 1, "b": null}', {"a": 1, "b": None}),
+    (map_of(STRING, BIGINT), '{"a": 1, "a": "2"}', {"a": 2}),
+    (map_of(STRING, BIGINT), '{"a": {}}', BAD),
+    (map_of(STRING, BIGINT), "[]", BAD),
+    (ITEMS, '[{"sku": "a", "N": "1"}, null, {}]', [("a", 1), None, (None, None)]),
+    (ITEMS, '[{"SKU": 1, "n": 1, "n": 2, "N": 3, "N": 4}]', [("1", 4)]),
+    (ITEMS, '[{"SKU": "a", "N": 1}, {"SKU": "b", "N": {}}]', BAD),
+    (ITEMS, '[{"SKU": "a", "N": 1}, "b"]', BAD),
+    (struct([("A", ITEMS), ("M", map_of(STRING, NUMERIC))]), '{"A": [{"N": []}]}', BAD),
+    (struct([("A", ITEMS), ("M", map_of(STRING, NUMERIC))]), '{"M": {"x": 1.111}}', BAD),
+    (
+        struct([("A", ITEMS), ("M", map_of(STRING, NUMERIC))]),
+        '{"a": [{"n": 1}], "M": {"x": 1.1}}',
+        ([(None, 1)], {"x": Decimal("1.10")}),
+    ),
+]  # fmt: skip
+
+IN_LINES: list[tuple[SqlType, str, Any]] = [
+    (INTEGER, "1", 1),
+    (INTEGER, "1.5", BAD),
+    (INTEGER, "4294967297", BAD),
+    (BIGINT, "9223372036854775808", BAD),
+    (BOOLEAN, "TRUE", True),
+    (BOOLEAN, "1", False),
+    (NUMERIC, "1.505", BAD),
+    (NUMERIC, "1.5", Decimal("1.50")),
+    (TIME, "86400001", BAD),
+    (DOUBLE, "x", BAD),
+]
+
+
+def outcome(serde: Serde) -> Any:
+    """Return the column of what a serde makes of bytes: the value, and its error."""
+    f = pyspark("sql.functions")
+    raw = f.col("raw")
+    parsed = serde.parse(raw)
+    return f.struct(serde.value(parsed).alias("value"), serde.error(raw, parsed).alias("error"))
+
+
+def test_values_convert_or_the_record_is_skipped(engine) -> None:
+    """A value that does not fit its type is an error also inside of other values."""
+    made: list[tuple[Serde, bytes]] = [
+        (JsonColumns((SourceColumn("V", kind),), is_wrapped=True), f'{{"v": {text}}}'.encode())
+        for kind, text, _ in IN_JSON
+    ]
+    made += [
+        (DelimitedColumns((SourceColumn("V", kind),), ","), text.encode())
+        for kind, text, _ in IN_LINES
+    ]
+    serdes = list(dict.fromkeys(serde for serde, _ in made))
+    rows = engine.session.createDataFrame([(bytearray(data),) for _, data in made], "raw binary")
+    outcomes = [outcome(each).alias(f"c{n}") for n, each in enumerate(serdes)]
+    read = zip(rows.coalesce(1).select(*outcomes).collect(), made, strict=True)
+    results = [row[serdes.index(serde)] for row, (serde, _) in read]
+    found = [BAD if each.error is not None else each.value.V for each in results]
+    expected = [each for _, _, each in (*IN_JSON, *IN_LINES)]
+    inputs = [text for _, text, _ in (*IN_JSON, *IN_LINES)]
+    assert list(zip(inputs, found, strict=True)) == list(zip(inputs, expected, strict=True))
+
+
+def test_query_skips_records_with_a_misfit_inside_and_takes_the_last_of_a_field(engine) -> None:
+    query = (
+        "CREATE STREAM deep (id BIGINT, xs ARRAY<INT>, r STRUCT<a BIGINT>)"
+        " WITH (kafka_topic='deep', value_format='JSON');"
+        "CREATE STREAM out AS SELECT id, xs, r->a AS a FROM deep;"
+    )
+    with driver_of(engine, query) as driver:
+        for text in (
+            '{"id": 1, "xs": [1, "x"], "r": {"a": 1}}',
+            '{"id": 2, "xs": [1], "r": {"a": {}}}',
+            '{"id": 3, "xs": [1, "2"], "r": {"a": "3"}, "ID": 4, "ID": 5}',
+            '{"id": 6, "id": 7}',
+        ):
+            driver.pipe("deep", ks.TestRecord(None, text.encode(), 5))
+        found = [json.dumps(each) for each in values(driver.read("OUT"))]
+        assert found == [
+            '{"ID": 5, "XS": [1, 2], "A": 3}',
+            '{"ID": 7, "XS": null, "A": null}',
+        ]
