@@ -1,9 +1,9 @@
-"""Folds of dates and timestamps, which have them as texts."""
+"""Folds: dates and timestamps, which they have as texts, lists and rows."""
 
 import pytest
 
 from barnabas.pipeline.sql.functions.aggregate_folds import fold_form
-from barnabas.pipeline.sql.sql_types import DATE, INTEGER, TIMESTAMP, SqlType, array
+from barnabas.pipeline.sql.sql_types import DATE, INTEGER, STRING, TIMESTAMP, SqlType, array, struct
 
 IN_ORDER = [
     "-5877641-06-23",
@@ -30,3 +30,26 @@ def test_extremes_are_by_year(kind: SqlType, suffix: str) -> None:
     for each in values:
         state = top.add(state, [each, 2])
     assert state["values"] == [f"{each}{suffix}" for each in (IN_ORDER[-1], IN_ORDER[-2])]
+
+
+def test_lists_are_summed_without_null_and_wrap_around() -> None:
+    form = fold_form("SUM_LIST", [array(INTEGER)], INTEGER)
+    state = form.initial
+    for each in ([1, None, 2], None, [2**31 - 1], []):
+        state = form.add(state, [each])
+    assert state == -(2**31) + 2
+    assert form.undo is not None
+    assert form.undo(form.undo(state, [[2**31 - 1]]), [None]) == 3
+
+
+def test_rows_of_the_largest_values_are_kept() -> None:
+    """Rows with the same value stay in the order of the records, as in Spark's aggregation."""
+    row = struct([("sort_col", INTEGER), ("col0", STRING)])
+    form = fold_form("TOPK", [INTEGER, STRING, INTEGER], array(row))
+    state = form.initial
+    for number, text in ((1, "a"), (None, "b"), (3, "c"), (3, "d"), (2, "e")):
+        state = form.add(state, [number, text, 3])
+    expected = [(3, "c"), (3, "d"), (2, "e")]
+    assert [(each["sort_col"], each["col0"]) for each in state["values"]] == expected
+    merged = form.merge(state, form.add(form.initial, [9, "f", 1]))
+    assert [each["col0"] for each in merged["values"]] == ["f", "c", "d"]

@@ -74,8 +74,11 @@ def fold_form(
     if name == "ATTR":
         values = _collected(array(returns), None, is_set=False)
         return replace(values, result=_only_value)
-    if name in ("TOPK", "TOPKDISTINCT") and len(types) == 2:
-        return _top(returns, is_set=name == "TOPKDISTINCT")
+    if name == "SUM_LIST":
+        return _sum_list(returns)
+    if name in ("TOPK", "TOPKDISTINCT"):
+        rows = len(types) > 2
+        return _top_rows(returns) if rows else _top(returns, is_set=name == "TOPKDISTINCT")
     if name in ("EARLIEST_BY_OFFSET", "LATEST_BY_OFFSET"):
         return _by_offset(types, returns, is_latest=name == "LATEST_BY_OFFSET")
     raise UnresolvedError(f"{name} is not supported in session windows and over tables")
@@ -101,6 +104,19 @@ def _sum(returns: SqlType) -> FoldForm:
 
     initial = 0.0 if returns == DOUBLE else 0
     return FoldForm(returns, initial, add, merge, _itself, undo)
+
+
+def _sum_list(returns: SqlType) -> FoldForm:
+    """Return the sum of the elements of arrays."""
+    one = _sum(returns)
+
+    def total(values: Values) -> Values:
+        return [sum(each for each in values[0] or () if each is not None)]
+
+    def undo(state: Any, values: Values) -> Any:
+        return _wrapped(state - total(values)[0], returns)
+
+    return replace(one, add=lambda state, values: one.add(state, total(values)), undo=undo)
 
 
 def _itself(state: Any) -> Any:
@@ -170,6 +186,28 @@ def _top(returns: SqlType, *, is_set: bool) -> FoldForm:
     def add(state: Mapping[str, Any], values: Values) -> dict[str, Any]:
         new = [] if values[0] is None else [values[0]]
         return kept(values[1], [*state["values"], *new])
+
+    def merge(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
+        return kept(max(one["k"], other["k"]), [*one["values"], *other["values"]])
+
+    initial: dict[str, Any] = {"k": 0, "values": []}
+    return FoldForm(state_type, initial, add, merge, lambda state: state["values"])
+
+
+def _top_rows(returns: SqlType) -> FoldForm:
+    """Return TOPK of several columns: the structs with the largest first columns."""
+    names = [name for name, _ in returns.element.fields]
+    order = _order(returns.element.fields[0][1])
+    state_type = struct([("k", BIGINT), ("values", returns)])
+
+    def kept(number: int, rows: list[Any]) -> dict[str, Any]:
+        found = sorted(rows, key=lambda row: order(row[names[0]]), reverse=True)
+        return {"k": number, "values": found[:number]}
+
+    def add(state: Mapping[str, Any], values: Values) -> dict[str, Any]:
+        *columns, number = values
+        new = [] if columns[0] is None else [dict(zip(names, columns, strict=True))]
+        return kept(number, [*state["values"], *new])
 
     def merge(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
         return kept(max(one["k"], other["k"]), [*one["values"], *other["values"]])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,10 +16,14 @@ if TYPE_CHECKING:
 
 State = dict[str, Any]
 
-_EXACT: Final = ("BOOLEAN", "INTEGER", "BIGINT", "DOUBLE", "STRING", "DATE", "TIME", "TIMESTAMP")
-"""The types of arguments that folds combine as Spark's aggregation does."""
-_COLLECTED: Final = ("COLLECT_LIST", "COLLECT_SET")
-"""The aggregates that keep values as they are."""
+_EXACT: Final = (
+    *("BOOLEAN", "INTEGER", "BIGINT", "DOUBLE", "DECIMAL", "STRING", "DATE", "TIME", "TIMESTAMP"),
+)
+"""The types of arguments that folds combine and order as Spark's aggregation does."""
+_KEPT: Final = (
+    *("COLLECT_LIST", "COLLECT_SET", "EARLIEST_BY_OFFSET", "LATEST_BY_OFFSET", "SUM_LIST"),
+)
+"""The aggregates that take values of other types, too: they keep them, or have one type."""
 _MISSING: Final = "cannot take a row out of its group, as tables need"
 
 
@@ -47,7 +51,8 @@ def is_folded(aggregation: Aggregation, *, is_lasting: bool) -> bool:
 
     COLLECT_SET needs the order of the records, a limit bounds what a group keeps, a condition that
     may cease to be true must know the results that change, and a session may want a row for each
-    record. Spark's aggregation gives none of them. Folds of some types are not exact.
+    record. Spark's aggregation gives none of them. Values of folds are JSON, in which BYTES have
+    another order and keys of maps are texts.
     """
     needs_order = any(
         each.function.name == "COLLECT_SET" or each.function.limit is not None
@@ -56,10 +61,17 @@ def is_folded(aggregation: Aggregation, *, is_lasting: bool) -> bool:
     if is_lasting and not needs_order and not aggregation.has_each_update:
         return False
     return all(
-        _is_collected(one.type) if each.function.name in _COLLECTED else one.type.name in _EXACT
+        _has_exact_fold(each.function.name, [one.type for one in each.arguments])
         for each in aggregation.aggregates
-        for one in each.arguments
     )
+
+
+def _has_exact_fold(name: str, types: Sequence[SqlType]) -> bool:
+    if name in _KEPT:
+        return all(map(_is_collected, types))
+    if name == "TOPK":
+        return types[0].name in _EXACT and all(map(_is_collected, types))
+    return name == "COUNT" or all(each.name in _EXACT for each in types)
 
 
 def _is_collected(kind: SqlType) -> bool:
