@@ -274,6 +274,55 @@ def test_collections_keep_the_first_values_up_to_a_limit(engine) -> None:
             assert json.loads(found) == expected
 
 
+def test_sets_beside_other_types_are_in_order_also_when_windows_close(engine) -> None:
+    query = """
+    CREATE TABLE sets AS SELECT item, COLLECT_SET(ms) AS s, SUM(price) AS total,
+        TOPK(price, tags, 2) AS top, COUNT(tags) AS n FROM orders GROUP BY item;
+    CREATE TABLE closed AS SELECT item, COLLECT_SET(ms % 10) AS s, MAX(price) AS most FROM orders
+        WINDOW HOPPING (SIZE 20 MILLISECONDS, ADVANCE BY 10 MILLISECONDS,
+            GRACE PERIOD 0 MILLISECONDS)
+        GROUP BY item EMIT FINAL;
+    """
+    with driver_of(engine, query) as driver:
+        driver.pipe(
+            "orders",
+            order(1, item="pen", ms=9, price=1.25, tags=["b"]),
+            order(1, item="pen", ms=3, price=2, tags=["a"]),
+            order(1, item="pen", ms=13, price=0.5),
+            order(1, item="ink", ms=99, price=1),
+        )
+        driver.process()
+        driver.pipe("orders", order(1, item="end", ms=200, price=1))
+        found = json.loads(driver.table("SETS")[b"pen"])
+        assert found == {
+            "S": [9, 3, 13],
+            "TOTAL": 3.75,
+            "TOP": [{"sort_col": 2.0, "col0": ["a"]}, {"sort_col": 1.25, "col0": ["b"]}],
+            "N": 2,
+        }
+        windows = ks.hopping("20 milliseconds", "10 milliseconds")
+        closed = driver.table("CLOSED", key=ks.String(), windows=windows)
+        assert {key[:2]: json.loads(each) for key, each in closed.items() if key[0] == "pen"} == {
+            ("pen", 0): {"S": [9, 3], "MOST": 2},
+            ("pen", 10): {"S": [3], "MOST": 0.5},
+        }
+
+
+def test_groups_of_other_types_that_leave_having_get_one_tombstone(engine) -> None:
+    """A group gets none before its first result: the folds know the result before."""
+    query = """
+    CREATE TABLE out AS SELECT item, SUM(price) AS total, LATEST_BY_OFFSET(tags) AS newest,
+        LATEST_BY_OFFSET(TO_BYTES(item, 'utf8')) AS raw FROM orders
+        GROUP BY item HAVING SUM(price) > 1;
+    """
+    with driver_of(engine, query) as driver:
+        for ms, (price, tag) in enumerate([(0.5, "y"), (0.75, "x"), (-1, "y")]):
+            driver.pipe("orders", order(1, item="pen", price=price, tags=[tag], ms=ms))
+            driver.process()
+        found = values(driver.read("OUT"))
+        assert found == [{"TOTAL": 1.25, "NEWEST": ["x"], "RAW": "cGVu"}, None]
+
+
 def test_rows_of_a_table_move_between_groups(engine) -> None:
     query = """
     CREATE TABLE out WITH (format='JSON') AS
