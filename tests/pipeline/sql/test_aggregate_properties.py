@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from barnabas.pipeline.sql.analysis.aggregation import aggregating_by
+from barnabas.pipeline.definitions.config_types import ConfigValueError
 from barnabas.pipeline.sql.analysis.applied_statements import applied
 from barnabas.pipeline.sql.catalog.source_definitions import Defaults
 from barnabas.pipeline.sql.functions.aggregate_folds import fold_form
@@ -51,7 +51,7 @@ def test_cache_of_no_bytes_is_a_row_for_each_record(name: str) -> None:
 def test_row_for_each_record_is_a_fold() -> None:
     text = "SELECT id, SUM(id) AS a FROM s GROUP BY id"
     each_update = AggregateProperties(has_each_update=True)
-    found = aggregating_by(plan(text), each_update).aggregation
+    found = plan(text, properties=each_update).aggregation
     assert found is not None
     assert is_folded(found, is_lasting=True)
     assert not is_folded(replace(found, has_each_update=False), is_lasting=True)
@@ -59,12 +59,11 @@ def test_row_for_each_record_is_a_fold() -> None:
 
 def test_limit_is_of_one_aggregate_and_makes_a_fold() -> None:
     text = "SELECT id, COLLECT_LIST(name) AS a, COUNT(*) AS n FROM s GROUP BY id"
-    found = aggregating_by(plan(text), LIMITS).aggregation
+    found = plan(text, properties=LIMITS).aggregation
     assert found is not None
     assert [each.function.limit for each in found.aggregates] == [3, None]
     assert is_folded(found, is_lasting=True)
-    plain = plan("SELECT id, name FROM s")
-    assert aggregating_by(plain, LIMITS) == plain
+    assert plan("SELECT id, name FROM s", properties=LIMITS).aggregation is None
 
 
 def test_job_of_a_query_keeps_the_limit_of_its_session() -> None:
@@ -79,6 +78,12 @@ def test_job_of_a_query_keeps_the_limit_of_its_session() -> None:
     found = planned_statement(props).plan.aggregation
     assert found is not None
     assert found.aggregates[0].function.limit == 4
+
+
+@pytest.mark.parametrize("name", [LIST, SET, "cache.max.bytes.buffering"])
+def test_property_of_a_job_that_is_wrong_is_an_error_of_its_own_name(name: str) -> None:
+    with pytest.raises(ConfigValueError, match=f"^Invalid value x for configuration {name}: "):
+        planned_statement({name: "x"})
 
 
 @given(

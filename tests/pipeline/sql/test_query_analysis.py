@@ -6,6 +6,7 @@ from sqlglot import expressions as exp
 from barnabas.pipeline.sql.analysis.plan_values import PlannedRelation, QueryPlan
 from barnabas.pipeline.sql.analysis.query_analysis import plan_of
 from barnabas.pipeline.sql.analysis.relations import Relations
+from barnabas.pipeline.sql.functions.aggregate_properties import AggregateProperties
 from barnabas.pipeline.sql.planning.fold_planning import check_sets, is_folded
 from barnabas.pipeline.sql.scripts import parse_script
 from barnabas.pipeline.sql.sql_failures import SqlError, UnresolvedError
@@ -30,10 +31,12 @@ CREATE STREAM k (rowkey INT KEY, rowkey_2 INT) WITH (kafka_topic='k', value_form
 """)
 
 
-def plan(text: str, *, is_persistent: bool = True) -> QueryPlan:
+def plan(
+    text: str, *, is_persistent: bool = True, properties: AggregateProperties | None = None
+) -> QueryPlan:
     (statement,) = parse_script(text)
     assert isinstance(statement, Select)
-    return plan_of(statement, CATALOG, is_persistent=is_persistent)
+    return plan_of(statement, CATALOG, is_persistent=is_persistent, properties=properties)
 
 
 def schema(found: QueryPlan) -> str:

@@ -34,7 +34,6 @@ from barnabas.pipeline.sql.sql_failures import SqlError, UnresolvedError
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from barnabas.pipeline.sql.analysis.plan_values import QueryPlan
     from barnabas.pipeline.sql.functions.literals import TypedExpression
     from barnabas.pipeline.sql.sql_types import SqlType
     from barnabas.pipeline.sql.statement_values import Window
@@ -177,16 +176,10 @@ def without_table_functions(
     return [replaced(each, change) for each in nodes], found
 
 
-def aggregating_by(plan: QueryPlan, properties: AggregateProperties) -> QueryPlan:
-    """Return a plan that aggregates by the properties of its session."""
-    aggregation = plan.aggregation
-    if aggregation is None or properties == AggregateProperties():
-        return plan
+def aggregating_by(aggregation: Aggregation, properties: AggregateProperties) -> Aggregation:
+    """Return aggregates that follow the properties of a session."""
     aggregates = tuple(_limited(each, properties.limits) for each in aggregation.aggregates)
-    changed = replace(
-        aggregation, aggregates=aggregates, has_each_update=properties.has_each_update
-    )
-    return replace(plan, aggregation=changed)
+    return replace(aggregation, aggregates=aggregates, has_each_update=properties.has_each_update)
 
 
 def _limited(planned: PlannedAggregate, limits: Mapping[str, int]) -> PlannedAggregate:

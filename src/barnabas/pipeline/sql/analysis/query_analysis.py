@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from sqlglot import expressions as exp
 
 from barnabas.pipeline.sql.analysis import projection
 from barnabas.pipeline.sql.analysis.aggregation import (
     Grouping,
+    aggregating_by,
     has_aggregate,
     without_table_functions,
 )
@@ -29,6 +30,7 @@ from barnabas.pipeline.sql.analysis.plan_values import (
 from barnabas.pipeline.sql.analysis.projection import Item
 from barnabas.pipeline.sql.analysis.relations import Relations, column, place_of
 from barnabas.pipeline.sql.catalog.source_values import WINDOW_BOUNDS, SourceWindow
+from barnabas.pipeline.sql.functions.aggregate_properties import AggregateProperties
 from barnabas.pipeline.sql.functions.typed_expressions import typed
 from barnabas.pipeline.sql.sql_failures import SqlError, UnresolvedError
 from barnabas.pipeline.sql.sql_types import BIGINT, BOOLEAN, NULL, SqlType
@@ -37,6 +39,8 @@ if TYPE_CHECKING:
     from barnabas.pipeline.sql.catalog.catalog_changes import Catalog
     from barnabas.pipeline.sql.functions.literals import TypedExpression
     from barnabas.pipeline.sql.statement_values import Relation, Select
+
+_NO_PROPERTIES: Final = AggregateProperties()
 
 
 @dataclass(frozen=True)
@@ -58,11 +62,17 @@ class _Results:
     """True when any one of `keys` is the key: the sides of joins."""
 
 
-def plan_of(query: Select, catalog: Catalog, *, is_persistent: bool) -> QueryPlan:
+def plan_of(
+    query: Select,
+    catalog: Catalog,
+    *,
+    is_persistent: bool,
+    properties: AggregateProperties | None = None,
+) -> QueryPlan:
     """Return the plan of a query. Raises SqlError.
 
     The result of a persistent query has the key among its columns. In others aggregates without
-    GROUP BY have all rows as one group, with EMIT CHANGES.
+    GROUP BY have all rows as one group, with EMIT CHANGES. `properties` are those of its session.
     """
     if not is_persistent and query.emit == "CHANGES" and _is_one_group(query):
         query = replace(query, group_by=(exp.Literal.number(0),))
@@ -97,7 +107,7 @@ def plan_of(query: Select, catalog: Catalog, *, is_persistent: bool) -> QueryPla
         joins.joins,
         where,
         tuple(results.table_functions),
-        results.aggregation,
+        results.aggregation and aggregating_by(results.aggregation, properties or _NO_PROPERTIES),
         results.having,
         key,
         value,

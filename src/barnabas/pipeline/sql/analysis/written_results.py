@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from barnabas.pipeline.sql.analysis.aggregation import aggregating_by
 from barnabas.pipeline.sql.analysis.plan_values import NamedExpression, QueryPlan, WrittenQuery
 from barnabas.pipeline.sql.analysis.query_analysis import plan_of
 from barnabas.pipeline.sql.catalog import source_definitions
@@ -25,7 +24,7 @@ def created(
     """Return the query of CREATE .. AS SELECT, and the source that it makes. Raises SqlError."""
     if query.limit is not None:
         raise SqlError("LIMIT is for queries that return rows: leave it out", *statement.at)
-    plan = aggregating_by(plan_of(query, catalog, is_persistent=True), defaults.aggregates)
+    plan = plan_of(query, catalog, is_persistent=True, properties=defaults.aggregates)
     if plan.kind != statement.kind:
         raise SqlError(
             f"The SELECT makes a {plan.kind.lower()}: write CREATE {plan.kind}", *statement.at

@@ -6,11 +6,15 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from barnabas.pipeline.definitions.config_types import ConfigValueError
-from barnabas.pipeline.sql.analysis.aggregation import aggregating_by
 from barnabas.pipeline.sql.analysis.plan_values import WrittenQuery
 from barnabas.pipeline.sql.analysis.query_analysis import plan_of
 from barnabas.pipeline.sql.catalog.catalog_changes import Catalog
-from barnabas.pipeline.sql.functions.aggregate_properties import aggregate_properties
+from barnabas.pipeline.sql.functions.aggregate_properties import (
+    AGGREGATE_PROPERTIES,
+    AggregateProperties,
+    aggregate_properties,
+    check_property,
+)
 from barnabas.pipeline.sql.hosting.query_properties import DEFINITIONS, STATEMENT
 from barnabas.pipeline.sql.scripts import StatementText, parse_statement
 from barnabas.pipeline.sql.sql_failures import SqlError, UnresolvedError
@@ -27,6 +31,7 @@ def planned_statement(props: Mapping[str, str]) -> WrittenQuery:
     Raises ConfigValueError.
     """
     text = props.get(STATEMENT, "")
+    properties = _aggregate_properties(props)
     try:
         known = read_definitions(_loaded(props.get(DEFINITIONS, "")))
     except UnreadableObjectError as error:
@@ -34,11 +39,19 @@ def planned_statement(props: Mapping[str, str]) -> WrittenQuery:
     catalog = Catalog(known.sources, known.types)
     try:
         name, query, is_insert = _parts(text)
-        plan = plan_of(query, catalog, is_persistent=True)
-        plan = aggregating_by(plan, aggregate_properties(props))
+        plan = plan_of(query, catalog, is_persistent=True, properties=properties)
         return WrittenQuery(plan, catalog.source(name), not is_insert, is_insert)
     except (SqlError, UnresolvedError) as error:
         raise ConfigValueError.of(STATEMENT, text, str(error)) from None
+
+
+def _aggregate_properties(props: Mapping[str, str]) -> AggregateProperties:
+    for name in AGGREGATE_PROPERTIES:
+        try:
+            check_property(name, props.get(name, "0"))
+        except UnresolvedError as error:
+            raise ConfigValueError.of(name, props[name], str(error)) from None
+    return aggregate_properties(props)
 
 
 def _parts(text: str) -> tuple[str, Select, bool]:

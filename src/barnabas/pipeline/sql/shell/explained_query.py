@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Final
 
 from barnabas.pipeline.delivery.driver import spark_internals
 from barnabas.pipeline.sql import statement_values as st
-from barnabas.pipeline.sql.analysis.aggregation import aggregating_by
 from barnabas.pipeline.sql.analysis.query_analysis import plan_of
 from barnabas.pipeline.sql.analysis.written_results import created, inserted
 from barnabas.pipeline.sql.catalog.source_values import SourceColumn
@@ -49,8 +48,7 @@ def explained(
     else:
         query, parsed = None, statement.statement
     if isinstance(parsed, st.Select):
-        plan = plan_of(parsed, catalog, is_persistent=False)
-        plan = aggregating_by(plan, defaults.aggregates)
+        plan = plan_of(parsed, catalog, is_persistent=False, properties=defaults.aggregates)
         target = None
     elif isinstance(parsed, st.InsertSelect):
         target = inserted(parsed, catalog)

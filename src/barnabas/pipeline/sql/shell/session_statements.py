@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Final, TypeGuard
 from barnabas.pipeline.delivery.driver.cluster_state import ClusterState
 from barnabas.pipeline.delivery.plan import kafka_properties
 from barnabas.pipeline.sql import statement_values as st
-from barnabas.pipeline.sql.analysis.aggregation import aggregating_by
 from barnabas.pipeline.sql.analysis.applied_statements import Definition
 from barnabas.pipeline.sql.analysis.pull_rules import check_pull
 from barnabas.pipeline.sql.analysis.query_analysis import plan_of
@@ -196,8 +195,8 @@ class SessionStatements:
 
     def _select(self, statement: st.Select) -> Rows:
         catalog = self.catalog
-        plan = plan_of(statement, catalog, is_persistent=False)
-        plan = aggregating_by(plan, aggregate_properties(self.properties))
+        properties = aggregate_properties(self.properties)
+        plan = plan_of(statement, catalog, is_persistent=False, properties=properties)
         check_pull(statement, plan, self.properties)
         if copartitioned(plan) is not None:
             check_partitions(plan, self.partitions())
