@@ -81,7 +81,7 @@ def test_job_of_a_query_keeps_the_limit_of_its_session() -> None:
 
 
 @pytest.mark.parametrize("name", [LIST, SET, "cache.max.bytes.buffering"])
-def test_property_of_a_job_that_is_wrong_is_an_error_of_its_own_name(name: str) -> None:
+def test_wrong_property_of_a_job_is_named(name: str) -> None:
     with pytest.raises(ConfigValueError, match=f"^Invalid value x for configuration {name}: "):
         planned_statement({name: "x"})
 

@@ -110,13 +110,15 @@ def _sum_list(returns: SqlType) -> FoldForm:
     """Return the sum of the elements of arrays."""
     one = _sum(returns)
 
-    def total(values: Values) -> Values:
-        return [sum(each for each in values[0] or () if each is not None)]
+    def total(values: Values) -> Any:
+        elements: Sequence[Any] = values[0] or ()
+        return sum(each for each in elements if each is not None)
 
-    def undo(state: Any, values: Values) -> Any:
-        return _wrapped(state - total(values)[0], returns)
-
-    return replace(one, add=lambda state, values: one.add(state, total(values)), undo=undo)
+    return replace(
+        one,
+        add=lambda state, values: _wrapped(state + total(values), returns),
+        undo=lambda state, values: _wrapped(state - total(values), returns),
+    )
 
 
 def _itself(state: Any) -> Any:
