@@ -108,17 +108,18 @@ def _sum(returns: SqlType) -> FoldForm:
 
 def _sum_list(returns: SqlType) -> FoldForm:
     """Return the sum of the elements of arrays."""
-    one = _sum(returns)
 
     def total(values: Values) -> Any:
         elements: Sequence[Any] = values[0] or ()
         return sum(each for each in elements if each is not None)
 
-    return replace(
-        one,
-        add=lambda state, values: _wrapped(state + total(values), returns),
-        undo=lambda state, values: _wrapped(state - total(values), returns),
-    )
+    def add(state: Any, values: Values) -> Any:
+        return _wrapped(state + total(values), returns)
+
+    def undo(state: Any, values: Values) -> Any:
+        return _wrapped(state - total(values), returns)
+
+    return replace(_sum(returns), add=add, undo=undo)
 
 
 def _itself(state: Any) -> Any:
