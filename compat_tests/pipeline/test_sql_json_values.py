@@ -15,10 +15,12 @@ pytest.importorskip("sqlglot")
 from barnabas import streams as ks
 from barnabas.pipeline.delivery.driver.spark_library import pyspark
 from barnabas.pipeline.sql.catalog.source_values import SourceColumn
+from barnabas.pipeline.sql.functions.python_times import for_python
 from barnabas.pipeline.sql.planning.sql_serdes import DelimitedColumns, JsonColumns
 from barnabas.pipeline.sql.sql_types import (
     BIGINT,
     BOOLEAN,
+    DATE,
     DOUBLE,
     INTEGER,
     STRING,
@@ -134,6 +136,56 @@ def test_values_convert_or_the_record_is_skipped(engine) -> None:
     expected = [each for _, _, each in (*IN_JSON, *IN_LINES)]
     inputs = [text for _, text, _ in (*IN_JSON, *IN_LINES)]
     assert list(zip(inputs, found, strict=True)) == list(zip(inputs, expected, strict=True))
+
+
+FAR_MS = 300_000_000_000_000
+EARLY_MS = -99_999_999_999_999
+FAR_DAYS = 100_000_000
+
+
+def test_times_that_python_does_not_have_end_no_query(engine) -> None:
+    """They are NULL in a format that is written in Python, and pass elsewhere."""
+    query = """
+    CREATE STREAM far (id BIGINT, at TIMESTAMP, r STRUCT<day DATE>)
+        WITH (kafka_topic='far', value_format='JSON');
+    CREATE STREAM written WITH (value_format='PROTOBUF_NOSR') AS SELECT * FROM far;
+    CREATE TABLE kept AS SELECT id, COLLECT_SET(at) AS s, LATEST_BY_OFFSET(r->day) AS d FROM far
+        GROUP BY id;
+    """
+    with driver_of(engine, query) as driver:
+        for at, day in ((FAR_MS, FAR_DAYS), (EARLY_MS, 0), (5, -FAR_DAYS)):
+            text = json.dumps({"id": 1, "at": at, "r": {"day": day}})
+            driver.pipe("far", ks.TestRecord(None, text.encode(), 5))
+        *_, row = values(driver.read("KEPT"))
+        assert row == {"S": [FAR_MS, EARLY_MS, 5], "D": -FAR_DAYS}
+        found = [each.value for each in driver.read("WRITTEN")]
+        identity, no_day = b"\x08\x01", b"\x1a\x00"
+        assert found == [
+            identity + no_day,
+            identity + b"\x1a\x09\x0a\x07\x08\xb2\x0f\x10\x01\x18\x01",  # 1970-01-01
+            identity + b"\x12\x05\x10\xc0\x96\xb1\x02" + no_day,
+        ]
+
+
+def test_times_inside_other_types_are_null_for_python(engine) -> None:
+    f = pyspark("sql.functions")
+    day = f.date_from_unix_date(f.col("id").cast("int") - FAR_DAYS)
+    at = f.timestamp_millis(f.lit(FAR_MS) + f.col("id"))
+    columns = [
+        for_python(f.array(day, f.current_date()), array(DATE)).alias("a"),
+        for_python(f.create_map(at, day), map_of(TIMESTAMP, DATE)).alias("m"),
+        for_python(f.create_map(f.lit("k"), at), map_of(STRING, TIMESTAMP)).alias("n"),
+        for_python(f.struct(at.alias("t")), struct([("t", TIMESTAMP)])).alias("r"),
+    ]
+    row = engine.session.range(1).select(*columns).first()
+    assert row is not None
+    assert (row.a[0], row.a[1] is None, row.m, row.n, row.r.t) == (
+        None,
+        False,
+        {},
+        {"k": None},
+        None,
+    )
 
 
 def test_query_skips_records_with_a_misfit_inside_and_takes_the_last_of_a_field(engine) -> None:

@@ -24,17 +24,22 @@ def block(language: str, part: str) -> str:
     return text
 
 
+def install(folder: Path, name: str, text: str, entries: dict[str, dict[str, str]]) -> Path:
+    """Write a module and what a package of it has; return the module."""
+    module = folder / f"{name}.py"
+    module.write_text(text)
+    (info := folder / f"{name}-1.0.dist-info").mkdir()
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+    lines = [f"{each} = {target}" for each, target in entries["barnabas.sql_functions"].items()]
+    (info / "entry_points.txt").write_text("\n".join(["[barnabas.sql_functions]", *lines]))
+    return module
+
+
 def test_function_of_the_page_runs_and_its_failures_are_null(
     engine: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    module = tmp_path / "my_functions.py"
-    module.write_text(block("python", "@scalar"))
     entries = tomllib.loads(block("toml", "sql_functions"))["project"]["entry-points"]
-    (info := tmp_path / "my_functions-1.0.dist-info").mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: my-functions\nVersion: 1.0\n")
-    lines = [f"{name} = {each}" for name, each in entries["barnabas.sql_functions"].items()]
-    text = "\n".join(["[barnabas.sql_functions]", *lines])
-    (info / "entry_points.txt").write_text(text)
+    module = install(tmp_path, "my_functions", block("python", "@scalar"), entries)
     monkeypatch.syspath_prepend(str(tmp_path))
     engine.session.sparkContext.addPyFile(str(module))
     source = """
@@ -57,3 +62,28 @@ def test_function_of_the_page_runs_and_its_failures_are_null(
         assert [each["DOMAIN"] for each in found] == ["here.org", None, None, "here.org"]
         (row,) = driver.read("PER_DOMAIN")
         assert (row.key, json.loads(row.value or b"")) == (b"here.org", {"N": 2})
+
+
+def test_times_that_python_does_not_have_are_null_in_functions(
+    engine: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = """
+from barnabas.sql_functions import scalar
+
+@scalar("TIMESTAMP", "DATE", returns="STRING")
+def shown(at, day):
+    return f"{at:%Y}" if at else f"{day}"
+"""
+    entries = {"barnabas.sql_functions": {"SHOWN": "shown_times:shown"}}
+    module = install(tmp_path, "shown_times", text, entries)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    engine.session.sparkContext.addPyFile(str(module))
+    query = """
+    CREATE STREAM far (at TIMESTAMP, day DATE) WITH (kafka_topic='far', value_format='JSON');
+    CREATE STREAM out AS SELECT SHOWN(at, day) AS text FROM far;
+    """
+    with driver_of(engine, query) as driver:
+        for at, day in ((300_000_000_000_000, 100_000_000), (5, -100_000_000), (None, 1)):
+            driver.pipe("far", ks.TestRecord(None, json.dumps({"at": at, "day": day}).encode()))
+        found = [json.loads(each.value or b"")["TEXT"] for each in driver.read("OUT")]
+        assert found == ["None", "1970", "1970-01-02"]

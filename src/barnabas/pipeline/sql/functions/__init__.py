@@ -12,6 +12,7 @@ sources and their columns (a `Scope` gives their types), and queries.
     function_page       docs/reference/sql-functions.md
     function_table      all rows
     python_functions    functions of installed packages
+    python_times        dates and times that Python has
     aggregate_folds     aggregates in Python, for sessions, tables and rows for each record
     aggregate_properties   properties of a session that change aggregates
     *_functions         rows by subject

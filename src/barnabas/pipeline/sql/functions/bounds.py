@@ -15,14 +15,13 @@ if TYPE_CHECKING:
 
 SIZE_MAX: Final = 10_000_000
 """The most characters or elements that a function makes of a number."""
-_MILLIS_MIN: Final = -62_135_596_800_000
-"""The start of the year 1: state of queries has timestamps as texts, without years before it."""
 _MILLIS_MAX: Final = (2**63 - 1) // 1000
-"""Spark's timestamps are microseconds in 64 bits."""
+_MILLIS_MIN: Final = -(_MILLIS_MAX // 1000) * 1000
+"""Spark's timestamps are microseconds in 64 bits, of which it reads no part of a second before."""
 
 
 def timestamp_of(ms: Column) -> Column:
-    """Return the TIMESTAMP of milliseconds since 1970, NULL out of the years 1 to 294247."""
+    """Return the TIMESTAMP of milliseconds since 1970, NULL out of the years -290307 to 294247."""
     is_known = ms.between(_MILLIS_MIN, _MILLIS_MAX)
     return spark().when(is_known, spark().timestamp_millis(ms))
 
@@ -30,7 +29,7 @@ def timestamp_of(ms: Column) -> Column:
 def timestamp_of_date(date: Column) -> Column:
     """Return the TIMESTAMP of the start of a day, NULL out of the bounds of a TIMESTAMP."""
     days = spark().unix_date(date)
-    is_known = days.between(_MILLIS_MIN // DAY_MS, _MILLIS_MAX // DAY_MS)
+    is_known = days.between(-(-_MILLIS_MIN // DAY_MS), _MILLIS_MAX // DAY_MS)
     return spark().when(is_known, date.cast("timestamp"))
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from barnabas.pipeline.connect.plugin_registry import SQL_FUNCTIONS
 from barnabas.pipeline.sql.functions.function_values import Function, Signature, spark
+from barnabas.pipeline.sql.functions.python_times import for_python
 from barnabas.pipeline.sql.sql_failures import SqlError, UnresolvedError
 from barnabas.pipeline.sql.sql_types import SqlType, resolved, to_spark
 from barnabas.pipeline.streams.function_results import converter
@@ -83,7 +84,8 @@ def _row(name: str, entry: EntryPoint) -> Function:
     def build(*columns: Column) -> Column:
         kind = to_spark(returns)
         call = functools.partial(_called, entry.name, entry.value, kind)
-        return spark().udf(call, kind)(*columns)
+        given = (for_python(*each) for each in zip(columns, parameters, strict=True))
+        return spark().udf(call, kind)(*given)
 
     version = entry.dist.version if entry.dist is not None else ""
     described = (target.function.__doc__ or "").strip().partition("\n")[0]

@@ -8,6 +8,7 @@ import attrs
 
 from barnabas.pipeline.sql.catalog.source_values import Format, SourceColumn
 from barnabas.pipeline.sql.functions.bounds import timestamp_of
+from barnabas.pipeline.sql.functions.python_times import for_python
 from barnabas.pipeline.sql.planning import registry_schemas
 from barnabas.pipeline.sql.planning.column_structs import (
     each_of,
@@ -17,7 +18,7 @@ from barnabas.pipeline.sql.planning.column_structs import (
 )
 from barnabas.pipeline.sql.planning.fitting_schemas import fits
 from barnabas.pipeline.sql.sql_failures import UnresolvedError
-from barnabas.pipeline.sql.sql_types import SqlType, to_spark
+from barnabas.pipeline.sql.sql_types import SqlType, struct, to_spark
 from barnabas.pipeline.streams.avro_serde import Avro
 from barnabas.pipeline.streams.json_schema_serde import JsonSchema
 from barnabas.pipeline.streams.protobuf_serde import Protobuf
@@ -116,6 +117,7 @@ class RegistryColumns(Serde):
     def encode(self, value: Column) -> Column:
         """Return the bytes of a struct."""
         named = value.cast(struct_type(self.columns))
+        named = for_python(named, struct((each.name, each.type) for each in self.columns))
         if not self.form.is_wrapped:
             named = named.getField(self.columns[0].name)
         return self.inner.encode(named)
