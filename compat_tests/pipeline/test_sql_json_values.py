@@ -40,6 +40,9 @@ pytestmark = [setup.needed, pytest.mark.timeout(600)]
 
 BAD = object()
 NUMERIC = decimal(4, 2)
+EXACT = decimal(38, 18)
+DIGITS = "12345678901234567890.123456789012345678"
+TINY = Decimal(1).scaleb(-18)
 ITEMS = array(struct([("SKU", STRING), ("N", INTEGER)]))
 
 IN_JSON: list[tuple[SqlType, str, Any]] = [
@@ -66,6 +69,12 @@ IN_JSON: list[tuple[SqlType, str, Any]] = [
     (NUMERIC, '"1.5"', Decimal("1.50")),
     (NUMERIC, "1.505", BAD),
     (NUMERIC, "100", BAD),
+    (EXACT, f"-{DIGITS}", Decimal(f"-{DIGITS}")),
+    (EXACT, f'"{DIGITS}"', Decimal(DIGITS)),
+    (array(EXACT), f"[{DIGITS}, null, 0.000000000000000001]", [Decimal(DIGITS), None, TINY]),
+    (map_of(STRING, EXACT), f'{{"a": {DIGITS}, "a": 1.5}}', {"a": Decimal("1.5")}),
+    (struct([("D", EXACT), ("X", STRING)]), f'{{"d": {DIGITS}}}', (Decimal(DIGITS), None)),
+    (array(EXACT), "[1.5", BAD),
     (TIME, "86400000", 86_400_000),
     (TIME, "-1", BAD),
     (TIMESTAMP, '"x"', BAD),

@@ -212,7 +212,7 @@ def test_times_are_texts_and_decimals_keep_their_digits(
     text = f"CREATE STREAM {name} ({columns}, price DECIMAL(20, 2)) WITH ("
     text += f"kafka_topic='{name}', value_format='JSON', partitions=1);"
     assert api.post("/ksql", json={"ksql": text}).status_code == 200
-    price = "1234567890123.50"
+    price = "123456789012345678.50"
     row = {"at": "2021-11-19T08:10:09.5", "day": "2021-11-19", "hour": "08:10", "price": price}
     rows = [{"target": name}, {"id": 1, **row}, {"id": 2, "at": 7, "s": {"at": 7}}]
     assert [each["status"] for each in inserted(api, rows)] == ["ok", "ok"]

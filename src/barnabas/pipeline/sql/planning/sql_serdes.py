@@ -98,7 +98,9 @@ class JsonColumns(Serde):
     def parse(self, data: Column) -> Column:
         """Return the texts of the fields, if the bytes are JSON of this form."""
         text = json_texts.text_of(data)
-        return json_texts.object_of(text) if self.is_wrapped else json_texts.alone(text)
+        if self.is_wrapped:
+            return json_texts.object_of(text, [each.type for each in self.columns])
+        return json_texts.alone(text, self.columns[0].type)
 
     def value(self, parsed: Column) -> Column:
         """Return the struct of the columns."""
