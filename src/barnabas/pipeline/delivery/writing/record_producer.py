@@ -137,7 +137,8 @@ def _invalid(error: KafkaError, topic: str | None) -> TaskFailureError:
     return TaskFailureError(
         f"topic {topic} refuses records ({error.str()}): a timestamp is further from now than its "
         "message.timestamp.before.max.ms or message.timestamp.after.max.ms, or the topic is "
-        "compacted and a record has no key",
+        "compacted and a record has no key: correct the records, or change the properties of the "
+        "topic",
         is_permanent=True,
     )
 
