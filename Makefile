@@ -97,9 +97,9 @@ SIZE_MB ?= 50
 WORKERS ?= 4
 COMPAT_TESTS ?= compat_tests
 # The tests wait more than they compute; compat_tests/scheduling.py divides them.
-COMPAT_WORKERS ?= 4
+COMPAT_WORKERS ?= 5
 
-# Four processes collect the tests, which takes each 6 s of CPU, not 12, when they find the compiled files.
+# Five processes collect the tests, which takes each 6 s of CPU, not 12, when they find the compiled files.
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help run test lint style types unit prepare downloads archives compat compat-stalls compat-kafka compat-rust \

@@ -1,12 +1,13 @@
 """The division of the tests of `make compat` among its processes.
 
-A module runs in one process, because its tests share servers and sessions. The modules form three
-parts: clusters have one process, pipelines two, single nodes the others. The modules of pipelines
-share one JVM of Spark for each process, which costs half a minute of CPU until it is warm. Modules
-that start Spark with other settings need a process without that JVM, so they are with the clusters.
-A process whose part has no module left takes one of the part with the most modules left for each of
-its processes, of clusters last. Long modules start first in their part, so that no process runs one
-while the others have ended.
+A module runs in one process, because its tests share servers and sessions. The modules form four
+parts: clusters have one process, pipelines two, single nodes one, and those that mostly wait one,
+so that the others can keep both cores busy. The modules of pipelines share one JVM of Spark for
+each process, which costs half a minute of CPU until it is warm. Modules that start Spark with other
+settings need a process without that JVM, so they are with the clusters. A process whose part has no
+module left takes one of the part with the most modules left for each of its processes, of clusters
+last; only the one of modules that wait ends, since a further JVM would cost more than it saves.
+Long modules start first in their part, so that no process runs one while the others have ended.
 """
 
 from collections import Counter
@@ -17,7 +18,7 @@ from typing import Any
 import pytest
 from xdist.scheduler import LoadFileScheduling
 
-CLUSTERS, PIPELINES, NODES = "clusters", "pipelines", "nodes"
+CLUSTERS, PIPELINES, NODES, WAITING = "clusters", "pipelines", "nodes", "waiting"
 # A process knows its next test before it starts one.
 PENDING_MIN = 2
 FIRST = (
@@ -33,22 +34,29 @@ FIRST = (
 """Modules that take long, in the order in which they start within their part. Those that keep both
 cores busy alternate with those that mostly wait."""
 
+_WAITS = (
+    *("test_groups_churn", "test_sql_replacement", "test_spark_format", "test_disk_interchange"),
+    *("test_streams_upgrade", "test_sql_jobs", "test_sql_replaced_shapes", "test_sql_faults"),
+)
+"""Modules that compute for less than a seventh of their time, beside kills of jobs."""
+
 _RANKS = {name: rank for rank, name in enumerate(FIRST)}
 
 
 def part_of(module: str) -> str:
-    """Return the part of a module. Kills of jobs mostly wait, as tests of single nodes do."""
+    """Return the part of a module."""
     path = PurePosixPath(module)
+    is_pipeline = path.is_relative_to("compat_tests/pipeline")
+    if path.stem in _WAITS or (is_pipeline and "kill" in path.name):
+        return WAITING
     if path.parts[1] in ("cluster", "clients") or path.match("compat_tests/test_spark*"):
         return CLUSTERS
-    if path.is_relative_to("compat_tests/pipeline") and "kill" not in path.name:
-        return PIPELINES
-    return NODES
+    return PIPELINES if is_pipeline else NODES
 
 
 def home_of(worker: int, workers: int) -> str:
     """Return the part whose modules process `worker` of `workers` runs first."""
-    homes = [NODES, PIPELINES, CLUSTERS, PIPELINES]
+    homes = [NODES, PIPELINES, CLUSTERS, PIPELINES, WAITING]
     return homes[worker] if worker < min(workers, len(homes)) else NODES
 
 
@@ -80,6 +88,10 @@ class PartScheduling(LoadFileScheduling):
 
     def _reschedule(self, node: Any) -> None:
         if self.workqueue and self._pending_of(self.assigned_work[node]) >= PENDING_MIN:
+            return
+        parts = {part_of(module) for module in self.workqueue}
+        if self._home(node) == WAITING and WAITING not in parts and not node.shutting_down:
+            node.shutdown()
             return
         super()._reschedule(node)
 

@@ -14,7 +14,6 @@ import trio
 from barnabas.cli.pipelines_options import session_settings
 from barnabas.http import HttpOptions, ListenAddress
 from barnabas.pipeline.jobs.runner_settings import RunnerSettings
-from barnabas.pipeline.rest.job_rights import RestAccess
 from barnabas.pipeline.runner.runner_process import RunnerListen, run_runner
 from barnabas.pipeline.spark.engine import Engine
 from barnabas.pipeline.sql.hosting.hosted_sql import HostedSql
@@ -43,7 +42,7 @@ def answer(sql: HostedSql, script: str) -> list[Any]:
 async def main(properties: dict[str, str]) -> None:
     settings = RunnerSettings.from_properties(properties)
 
-    async def serve(sql: HostedSql, _: RestAccess) -> None:
+    async def serve(sql: HostedSql, *_: object) -> None:
         def loop() -> None:
             for line in sys.stdin:
                 print(json.dumps({"answers": answer(sql, json.loads(line))}), flush=True)

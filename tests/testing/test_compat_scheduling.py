@@ -10,6 +10,7 @@ from compat_tests.scheduling import (
     FIRST,
     NODES,
     PIPELINES,
+    WAITING,
     home_of,
     next_of,
     part_of,
@@ -25,9 +26,9 @@ COMPAT_TESTS = Path(__file__).parents[2] / "compat_tests"
         ("compat_tests/cluster/test_ladder.py", CLUSTERS),
         ("compat_tests/clients/test_suites_on_three_nodes.py", CLUSTERS),
         ("compat_tests/test_spark_tokens.py", CLUSTERS),
-        ("compat_tests/pipeline/test_spark_format.py", PIPELINES),
+        ("compat_tests/pipeline/test_spark_format.py", WAITING),
         ("compat_tests/pipeline/streams_parity/test_streams_skew.py", PIPELINES),
-        ("compat_tests/pipeline/test_forward_kills.py", NODES),
+        ("compat_tests/pipeline/test_forward_kills.py", WAITING),
         ("compat_tests/test_acls.py", NODES),
     ],
 )
@@ -36,7 +37,8 @@ def test_module_is_of_its_part(module: str, part: str) -> None:
 
 
 def test_each_part_has_a_process_and_single_nodes_the_rest() -> None:
-    assert [home_of(worker, 4) for worker in range(4)] == [NODES, PIPELINES, CLUSTERS, PIPELINES]
+    homes = [NODES, PIPELINES, CLUSTERS, PIPELINES, WAITING, NODES]
+    assert [home_of(worker, 6) for worker in range(6)] == homes
     assert home_of(0, 1) == NODES
 
 

@@ -81,7 +81,7 @@ def live_runner(
     *,
     http: HttpOptions | None = None,
     more: Mapping[str, str] | None = None,
-    serve_sql: Callable[[Any, Any], Awaitable[None]] | None = None,
+    serve_sql: Callable[..., Awaitable[None]] | None = None,
     sql_url: str = "",
     **properties: str,
 ) -> Iterator[LiveRunner]:

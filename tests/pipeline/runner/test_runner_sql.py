@@ -18,7 +18,6 @@ from barnabas.pipeline.delivery.driver.cluster_state import ClusterState
 from barnabas.pipeline.delivery.plan.job_plan import JobFailure
 from barnabas.pipeline.delivery.writing.record_producer import FencedError
 from barnabas.pipeline.delivery.writing.transactional_producer import TransactionalProducer
-from barnabas.pipeline.rest.job_rights import RestAccess
 from barnabas.pipeline.sql.hosting import exchanged_rows
 from barnabas.pipeline.sql.hosting.exchanged_rows import Changes, Exchange, Row
 from barnabas.pipeline.sql.hosting.hosted_sql import HostedSql, NotActiveRunnerError
@@ -64,7 +63,7 @@ def hosted(node: Node, name: str, *, is_active: bool = True) -> Iterator[Hosted]
     found: list[HostedSql] = []
     ready = threading.Event()
 
-    async def serve(sql: HostedSql, _: RestAccess) -> None:
+    async def serve(sql: HostedSql, *_: object) -> None:
         found.append(sql)
         ready.set()
         await trio.sleep_forever()
