@@ -40,6 +40,8 @@ pytestmark = [setup.needed, pytest.mark.timeout(600)]
 
 BAD = object()
 NUMERIC = decimal(4, 2)
+LONG_NUMERIC = decimal(30, 3)
+LONG = Decimal("1234567890123456789.123")
 ITEMS = array(struct([("SKU", STRING), ("N", INTEGER)]))
 
 IN_JSON: list[tuple[SqlType, str, Any]] = [
@@ -66,6 +68,13 @@ IN_JSON: list[tuple[SqlType, str, Any]] = [
     (NUMERIC, '"1.5"', Decimal("1.50")),
     (NUMERIC, "1.505", BAD),
     (NUMERIC, "100", BAD),
+    (LONG_NUMERIC, "12345678901234567890.123", Decimal("12345678901234567890.123")),
+    (LONG_NUMERIC, '1, "w": 1, "v": 2.5', Decimal("2.500")),
+    (LONG_NUMERIC, "1e2", Decimal("100.000")),
+    (array(LONG_NUMERIC), "[1234567890123456789.123, null]", [LONG, None]),
+    (map_of(STRING, LONG_NUMERIC), '{"a": 1234567890123456789.123}', {"a": LONG}),
+    (struct([("A", LONG_NUMERIC)]), '{"a": 1234567890123456789.123}', (LONG,)),
+    (struct([("A", LONG_NUMERIC)]), '{"a": {}}', BAD),
     (TIME, "86400000", 86_400_000),
     (TIME, "-1", BAD),
     (TIMESTAMP, '"x"', BAD),
