@@ -43,6 +43,8 @@ NUMERIC = decimal(4, 2)
 EXACT = decimal(38, 18)
 DIGITS = "12345678901234567890.123456789012345678"
 TINY = Decimal(1).scaleb(-18)
+LONG_NUMERIC = decimal(30, 3)
+LONG = Decimal("1234567890123456789.123")
 ITEMS = array(struct([("SKU", STRING), ("N", INTEGER)]))
 
 IN_JSON: list[tuple[SqlType, str, Any]] = [
@@ -75,6 +77,13 @@ IN_JSON: list[tuple[SqlType, str, Any]] = [
     (map_of(STRING, EXACT), f'{{"a": {DIGITS}, "a": 1.5}}', {"a": Decimal("1.5")}),
     (struct([("D", EXACT), ("X", STRING)]), f'{{"d": {DIGITS}}}', (Decimal(DIGITS), None)),
     (array(EXACT), "[1.5", BAD),
+    (LONG_NUMERIC, "12345678901234567890.123", Decimal("12345678901234567890.123")),
+    (LONG_NUMERIC, '1, "w": 1, "v": 2.5', Decimal("2.500")),
+    (LONG_NUMERIC, "1e2", Decimal("100.000")),
+    (array(LONG_NUMERIC), "[1234567890123456789.123, null]", [LONG, None]),
+    (map_of(STRING, LONG_NUMERIC), '{"a": 1234567890123456789.123}', {"a": LONG}),
+    (struct([("A", LONG_NUMERIC)]), '{"a": 1234567890123456789.123}', (LONG,)),
+    (struct([("A", LONG_NUMERIC)]), '{"a": {}}', BAD),
     (TIME, "86400000", 86_400_000),
     (TIME, "-1", BAD),
     (TIMESTAMP, '"x"', BAD),

@@ -247,8 +247,6 @@ def spark_properties(
         # Each micro-batch is planned again. Constraints took half of that, and only add filters.
         "spark.sql.constraintPropagation.enabled": "false",
         "spark.sql.session.timeZone": "UTC",
-        # Of a field that an object of JSON has twice, the last one counts.
-        "spark.sql.variant.allowDuplicateKeys": "true",
         "spark.sql.shuffle.partitions": str(2 * (os.cpu_count() or 1)),
         "spark.sql.streaming.stopTimeout": "30s",
         "spark.sql.streaming.stateStore.providerClass": _ROCKSDB,

@@ -2,7 +2,8 @@
 
 Times are numbers: a DATE its days since 1970, a TIME its milliseconds, a TIMESTAMP the milliseconds
 since 1970. BYTES are base64. Text is read twice for nested types: Spark's reader gives a map of
-texts, of which each is read by its type.
+texts, of which each is read by its type. That reader gives a number with a point the digits of a
+DOUBLE; where a DECIMAL is wanted, the reader of variants comes first, which has all 38.
 """
 
 from __future__ import annotations
@@ -20,8 +21,6 @@ from barnabas.pipeline.sql.planning.simple_texts import json_value
 from barnabas.pipeline.streams.serdes import functions
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from barnabas.pipeline.sql.sql_types import SqlType
     from barnabas.pipeline.streams.serdes import Column
 
@@ -44,12 +43,12 @@ def text_of(data: Column) -> Column:
     return functions().try_validate_utf8(data.cast("string"))
 
 
-def object_of(text: Column, kinds: Iterable[SqlType]) -> Column:
+def object_of(text: Column, *, is_exact: bool) -> Column:
     """Return the fields of an object, the last one first; without names for other JSON.
 
-    `kinds` are the types of its columns.
+    `is_exact` is for objects with a DECIMAL inside.
     """
-    return _fields(_read(text, _OBJECT, kinds))
+    return _fields(_read(text, _OBJECT, is_exact=is_exact))
 
 
 def is_object(fields: Column) -> Column:
@@ -57,10 +56,10 @@ def is_object(fields: Column) -> Column:
     return fields.getField(_NAMES).isNotNull()
 
 
-def alone(text: Column, kind: SqlType) -> Column:
+def alone(text: Column, *, is_exact: bool) -> Column:
     """Return a value that is not in an object as its field `ALONE`."""
     wrapped = functions().concat(functions().lit('{"v":'), text, functions().lit("}"))
-    return object_of(wrapped, [kind])
+    return object_of(wrapped, is_exact=is_exact)
 
 
 def field_of(fields: Column, name: str) -> Column:
@@ -82,32 +81,32 @@ def _fields(found: Column) -> Column:
     return f.struct(names.alias(_NAMES), texts.alias(_TEXTS))
 
 
-def _read(text: Column, form: str, kinds: Iterable[SqlType]) -> Column:
-    """Return what JSON is as a type of texts; null for other JSON.
-
-    Spark's reader makes a double of a number with a point. Its variants keep 38 digits, as DECIMAL
-    needs, and sort the fields of objects; they need 30 % more time.
-    """
-    f = functions()
-    if any(map(_has_decimals, kinds)):
-        return f.try_variant_get(f.try_parse_json(text), "$", form)
-    return f.from_json(text, form, _STRICT)
-
-
-def _has_decimals(kind: SqlType) -> bool:
+def has_decimals(kind: SqlType) -> bool:
+    """True for DECIMAL, and for types with one inside."""
     inside = (*kind.elements, *(each for _, each in kind.fields))
-    return kind.name == "DECIMAL" or any(map(_has_decimals, inside))
+    return kind.name == "DECIMAL" or any(map(has_decimals, inside))
+
+
+def _read(text: Column, kind: str, *, is_exact: bool) -> Column:
+    f = functions()
+    found = f.from_json(text, kind, _STRICT)
+    if not is_exact:
+        return found
+    # Null where a field is there twice.
+    return f.coalesce(f.try_variant_get(f.try_parse_json(text), "$", kind), found)
 
 
 def value_of(text: Column, kind: SqlType) -> Column:
     """Return the value of a text; null where it, or a value inside it, does not fit its type."""
     if kind.name == "STRUCT":
         return _struct(text, kind)
+    is_exact = has_decimals(kind)
     if kind.name == "ARRAY":
-        elements = _read(text, _LIST, [kind])
+        elements = _read(text, _LIST, is_exact=is_exact)
         return computed_once(elements, lambda each: _array(each, kind.element))
     if kind.name == "MAP":
-        return computed_once(_read(text, _OBJECT, [kind]), lambda each: _map(each, kind.element))
+        fields = _read(text, _OBJECT, is_exact=is_exact)
+        return computed_once(fields, lambda each: _map(each, kind.element))
     return json_value(text, kind)
 
 
@@ -133,7 +132,8 @@ def _struct(text: Column, kind: SqlType) -> Column:
         parts = [both.getField(f"v{n}").alias(name) for n, (name, _) in enumerate(kind.fields)]
         return f.when(fits, f.struct(*parts))
 
-    fields = computed_once(_read(text, _OBJECT, [kind]), _fields)
+    found = _read(text, _OBJECT, is_exact=has_decimals(kind))
+    fields = computed_once(found, _fields)
     return computed_once(computed_once(computed_once(fields, texts), values), checked)
 
 

@@ -98,9 +98,9 @@ class JsonColumns(Serde):
     def parse(self, data: Column) -> Column:
         """Return the texts of the fields, if the bytes are JSON of this form."""
         text = json_texts.text_of(data)
-        if self.is_wrapped:
-            return json_texts.object_of(text, [each.type for each in self.columns])
-        return json_texts.alone(text, self.columns[0].type)
+        is_exact = any(json_texts.has_decimals(each.type) for each in self.columns)
+        read = json_texts.object_of if self.is_wrapped else json_texts.alone
+        return read(text, is_exact=is_exact)
 
     def value(self, parsed: Column) -> Column:
         """Return the struct of the columns."""
