@@ -62,7 +62,7 @@ def test_record_that_the_topic_does_not_take_is_a_permanent_failure_with_its_top
         for _ in range(records - 1):
             producer.produce("strict", b"x", b"k", 0, 0, None)
         producer.produce("strict", b"x", key, 0, timestamp_ms, None)
-        with pytest.raises(TaskFailureError, match="topic strict refuses records.*: correct") as caught:
+        with pytest.raises(TaskFailureError, match=r"topic strict refuses.*: correct") as caught:
             producer.commit()
         producer.abort()
     assert caught.value.failure.is_permanent
