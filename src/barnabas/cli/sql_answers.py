@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, cast
 
 from barnabas.cli.sql_output import Line, Table
+from barnabas.pipeline.sql.shell.answer_values import AssertedSchema, AssertedTopic
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -35,6 +36,8 @@ def shown_entity(answer: dict[str, Any]) -> Iterator[Shown]:
         yield Table(fields, rows)
     elif kind == "currentStatus":
         yield Line(answer["commandStatus"]["message"])
+    elif kind in ("assert_topic", "assert_schema"):
+        yield Line(_asserted(answer))
     elif kind == "warning_entity":
         yield Line(f"warning: {answer['message']}")
     elif kind == "sourceDescription":
@@ -61,6 +64,12 @@ def shown_entity(answer: dict[str, Any]) -> Iterator[Shown]:
         yield Table((answer["description"],), forms)
     for each in answer.get("warnings", ()):
         yield Line(f"warning: {each['message']}")
+
+
+def _asserted(found: dict[str, Any]) -> str:
+    if found["@type"] == "assert_topic":
+        return AssertedTopic(found["topicName"], found["exists"]).text
+    return AssertedSchema(found["subject"], found["id"], found["exists"]).text
 
 
 def _source(found: dict[str, Any]) -> Iterator[Shown]:

@@ -58,7 +58,7 @@ class LocalExecutor:
         from barnabas.pipeline.sql.shell.answer_tables import listings
 
         answer = self._session.run(statement, source)
-        if isinstance(answer, av.Message):
+        if isinstance(answer, av.Message | av.AssertedTopic | av.AssertedSchema):
             return [Line(answer.text)]
         if isinstance(answer, av.CommandDone):
             return [Line(answer.message), *map(Line, answer.warnings)]

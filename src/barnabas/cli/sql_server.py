@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 _LINES = "application/vnd.ksqlapi.delimited.v1"
 _PRINTED = f"{_LINES}, */*;q=0.5"
 """Lines in which an error differs from a record; a server without them sends text."""
+_JSON = "application/json"
 _ROWS_MAX = 500
 _PUT_S = 0.2
 _TIMEOUT_S = 90.0
@@ -37,7 +38,7 @@ class SqlClient(ServiceClient):
 
     service = "server"
     remedy = "start one with barnabas pipelines --sql, or name another with --server"
-    content_type = "application/json"
+    content_type = _JSON
 
     def refusal(self, answer: httpx.Response) -> ServiceRefusalError:
         """Return the error that an answer describes."""
@@ -176,7 +177,8 @@ class RemoteExecutor:
             is_text = not answer.headers.get("content-type", "").startswith(_LINES)
             row_of = _text_row if is_text else _json_row
             return [Stream(None, RemoteRows(answer, answer.iter_lines(), ending, row_of))]
-        shown = [each for answer in self._ask(text) for each in shown_entity(answer)]
+        ask = self._ask_long if isinstance(statement, st.Assertion) else self._ask
+        shown = [each for answer in ask(text) for each in shown_entity(answer)]
         return shown or [Line("done")]
 
     def names(self) -> list[str]:
@@ -192,6 +194,12 @@ class RemoteExecutor:
 
     def _ask(self, text: str) -> list[dict[str, Any]]:
         return self._client.ask("POST", "/ksql", {"ksql": text, **self._given()})
+
+    def _ask_long(self, text: str) -> list[dict[str, Any]]:
+        """Return the answers to statements that may wait longer than a request has."""
+        answer, ending = self._open("/ksql", {"ksql": text, **self._given()}, _JSON)
+        with ending:
+            return json.loads(answer.read())
 
     def _select(self, text: str) -> Stream:
         body = {

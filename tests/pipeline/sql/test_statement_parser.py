@@ -110,6 +110,19 @@ def test_windows(clause: str, window: st.Window) -> None:
         ),
         ("CREATE TYPE IF NOT EXISTS p AS STRUCT<>", st.CreateType("P", SqlType("STRUCT"), True)),
         ("DROP TYPE IF EXISTS p", st.DropType("P", True)),
+        ("ASSERT TOPIC aB", st.AssertTopic("aB")),
+        (
+            "ASSERT NOT EXISTS TOPIC 'a-b' WITH (partitions=3, 'replicas'='1') TIMEOUT 2 SECONDS",
+            st.AssertTopic(
+                "a-b", {"PARTITIONS": 3, "REPLICAS": "1"}, st.Duration(2000), exists=False
+            ),
+        ),
+        ("assert schema subject `c-value`", st.AssertSchema("c-value", None)),
+        ("ASSERT NOT EXISTS SCHEMA ID 7", st.AssertSchema(None, 7, exists=False)),
+        (
+            "ASSERT SCHEMA SUBJECT 'c' ID 7 TIMEOUT 1 MINUTE",
+            st.AssertSchema("c", 7, st.Duration(60_000)),
+        ),
         ("PAUSE q1", st.QueryControl("PAUSE", "Q1")),
         ("RESUME ALL", st.QueryControl("RESUME", None)),
         ("TERMINATE `q`", st.QueryControl("TERMINATE", "q")),
@@ -200,6 +213,16 @@ def test_insert_has_a_row_or_a_query() -> None:
         ),
         ("INSERT INTO s (a) SELECT b FROM t", "line 1:19: Expected VALUES but found 'SELECT'"),
         ("SELECT CASE a END FROM t", "line 1:15: Expected WHEN but found 'END'"),
+        (
+            "ASSERT TOPC a",
+            "line 1:8: Expected TOPIC or SCHEMA but found 'TOPC'; did you mean TOPIC?",
+        ),
+        ("ASSERT SCHEMA TIMEOUT 1 DAY", "line 1:15: Expected SUBJECT or ID but found 'TIMEOUT'"),
+        (
+            "ASSERT SCHEMA ID 'a'",
+            "line 1:18: Expected a schema's ID as a whole number but found 'a'",
+        ),
+        ("ASSERT TOPIC a TIMEOUT 25 DAYS", "line 1:24: TIMEOUT is at most 2147483647 MILLISECONDS"),
         ("SELECT 'a FROM t", "line 1:8: A string, a quoted name or a comment has no end"),
     ],
 )

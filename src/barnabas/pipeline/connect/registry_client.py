@@ -12,7 +12,11 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from barnabas.http_failures import reason_of
-from barnabas.pipeline.data.connect_errors import DataError, RetriableError
+from barnabas.pipeline.data.connect_errors import (
+    DataError,
+    NotRegisteredError,
+    RetriableError,
+)
 from barnabas.pipeline.data.registered_schemas import RegisteredSchema, SchemaLookup
 
 if TYPE_CHECKING:
@@ -20,6 +24,8 @@ if TYPE_CHECKING:
 
 _TIMEOUT_S: Final = 10.0
 _CONTENT_TYPE: Final = "application/vnd.schemaregistry.v1+json"
+_NO_SUBJECT: Final = 40401
+_NO_SCHEMA: Final = 40403
 _PASSING: Final = frozenset({408, 429, 500, 502, 503, 504})
 
 
@@ -55,6 +61,22 @@ class RegistryClient:
         path = f"/subjects/{urllib.parse.quote(subject, safe='')}/versions/latest"
         schema_id = int(self._call("GET", path)["id"])
         return schema_id, self.schema_of(schema_id)
+
+    def has(self, subject: str | None, schema_id: int | None) -> bool:
+        """True when a subject or an id exists; with both, when the subject has the id.
+
+        Raises DataError, RetriableError.
+        """
+        path = f"/schemas/ids/{schema_id}"
+        if schema_id is None:
+            path = f"/subjects/{urllib.parse.quote(subject or '', safe='')}/versions/latest"
+        elif subject is not None:
+            path += "/subjects"
+        try:
+            answer = self._call("GET", path)
+        except NotRegisteredError:
+            return False
+        return subject is None or schema_id is None or subject in answer
 
     def ids_of_versions(self, subject: str) -> Iterator[int]:
         """Yield the ids of a subject's schemas, the newest first.
@@ -104,7 +126,7 @@ class RegistryClient:
                 if response.is_success:
                     return response.json()
                 if response.status_code not in _PASSING:
-                    raise DataError(_refusal(response))
+                    raise _refusal(response)
                 failure = f"{url}: it answered {response.status_code} {response.reason_phrase}"
             except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError) as error:
                 failure = f"{url}: {reason_of(error)}"
@@ -127,12 +149,16 @@ def _split(url: str) -> tuple[str, str]:
     return scheme + separator + host, urllib.parse.unquote(credentials) if at else ""
 
 
-def _refusal(response: "httpx.Response") -> str:
+def _refusal(response: "httpx.Response") -> DataError:
     try:
         answer: Any = response.json()
-        return f"{answer['message']}; error code: {answer['error_code']}"
+        code, text = (
+            answer["error_code"],
+            f"{answer['message']}; error code: {answer['error_code']}",
+        )
     except (ValueError, KeyError, TypeError):
-        return f"the schema registry answered {response.status_code}"
+        return DataError(f"the schema registry answered {response.status_code}")
+    return NotRegisteredError(text) if code in (_NO_SUBJECT, _NO_SCHEMA) else DataError(text)
 
 
 def open_registry(props: Mapping[str, str]) -> SchemaLookup:

@@ -18,6 +18,10 @@ class DataError(ConnectError):
     java_class = "org.apache.kafka.connect.errors.DataException"
 
 
+class NotRegisteredError(DataError):
+    """The registry has no schema of an id, or no subject of a name."""
+
+
 class SchemaBuilderError(DataError):
     """A schema cannot be built."""
 

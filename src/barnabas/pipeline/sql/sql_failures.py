@@ -19,6 +19,10 @@ class SqlError(ValueError):
         self.column = column
 
 
+class AssertionFailedError(SqlError):
+    """An ASSERT whose condition did not become true in time."""
+
+
 class UnresolvedError(ValueError):
     """A name or a type that does not fit; the statement's line and column are added above it."""
 

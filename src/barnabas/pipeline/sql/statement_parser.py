@@ -27,6 +27,8 @@ _SUBJECTS = (
     "VARIABLES",
     "CONNECTORS",
 )
+_ASSERTED = ("TOPIC", "SCHEMA")
+_TIMEOUT_MS_MAX = 2**31 - 1
 
 
 class StatementParser(QueryParser):
@@ -60,6 +62,7 @@ class StatementParser(QueryParser):
             "DESCRIBE": self._describe,
             "EXPLAIN": self._explain,
             "PRINT": self._print,
+            "ASSERT": self._assert,
             **self._settings(),
         }
         for word, read in begins.items():
@@ -267,16 +270,46 @@ class StatementParser(QueryParser):
         return st.Explain(self.name("a query"), None)
 
     def _print(self) -> st.Statement:
-        quoted = self._curr.token_type is TokenType.STRING
-        topic = self._curr.text if not quoted else self.string("a topic")
-        if not quoted:
-            self.name("a topic")
+        topic = self._resource("a topic")
         beginning = self.word("FROM", "BEGINNING")
         sampled = self.word("INTERVAL") or self.word("SAMPLE")
         interval = self.whole_number("INTERVAL") if sampled else None
         return st.PrintTopic(
             topic, beginning, interval, self.whole_number("LIMIT") if self.word("LIMIT") else None
         )
+
+    def _resource(self, what: str) -> str:
+        """Read a string, or a name as it is written."""
+        if self._curr.token_type is TokenType.STRING:
+            return self.string(what)
+        text = self._curr.text
+        self.name(what)
+        return text
+
+    def _assert(self) -> st.Statement:
+        exists = not self.word("NOT", "EXISTS")
+        if self.word("TOPIC"):
+            place, name = self.place(), self._resource("a topic")
+            properties = self._properties() if self.word("WITH") else {}
+            return st.AssertTopic(name, properties, self._timeout(), exists, place)
+        if not self.word("SCHEMA"):
+            hint = nearest(self._curr.text, _ASSERTED)
+            raise self.failure(f"Expected TOPIC or SCHEMA {self.found()}{hint}")
+        place = self.place()
+        subject = self._resource("a subject") if self.word("SUBJECT") else None
+        number = self.whole_number("a schema's ID") if self.word("ID") else None
+        if subject is None and number is None:
+            raise self.failure(f"Expected SUBJECT or ID {self.found()}")
+        return st.AssertSchema(subject, number, self._timeout(), exists, place)
+
+    def _timeout(self) -> st.Duration | None:
+        if not self.word("TIMEOUT"):
+            return None
+        at = self._curr
+        found = self.duration()
+        if found.ms > _TIMEOUT_MS_MAX:
+            raise self.failure(f"TIMEOUT is at most {_TIMEOUT_MS_MAX} MILLISECONDS", at)
+        return found
 
     def _set(self) -> st.Statement:
         name = self.string("a property")

@@ -297,6 +297,30 @@ class PrintTopic:
     limit: int | None = None
 
 
+@dataclass(frozen=True)
+class AssertTopic:
+    """ASSERT [NOT EXISTS] TOPIC; without `timeout` a property says how long it waits."""
+
+    topic: str
+    properties: Properties = field(default_factory=_no_properties)
+    timeout: Duration | None = None
+    exists: bool = True
+    at: Place = field(default=(1, 1), compare=False)
+
+
+@dataclass(frozen=True)
+class AssertSchema:
+    """ASSERT [NOT EXISTS] SCHEMA, of a subject, an id, or an id in a subject."""
+
+    subject: str | None
+    id: int | None
+    timeout: Duration | None = None
+    exists: bool = True
+    at: Place = field(default=(1, 1), compare=False)
+
+
+Assertion = AssertTopic | AssertSchema
+
 Statement = (
     Select
     | CreateSource
@@ -315,4 +339,5 @@ Statement = (
     | RunScript
     | PrintTopic
     | ConnectorStatement
+    | Assertion
 )

@@ -58,6 +58,7 @@ def test_request_without_credentials_is_refused(api: httpx.Client) -> None:
     ("user", "text", "expected"),
     [
         ("watcher", "SHOW STREAMS; DESCRIBE rows; SET 'a'='b';", (200, None)),
+        ("watcher", "ASSERT TOPIC rows; ASSERT NOT EXISTS TOPIC none;", (200, None)),
         ("watcher", "CREATE TYPE t AS INT;", (40300, "User watcher is a read-only user")),
         ("bob", "DROP STREAM rows;", (40301, "User bob needs WRITE on the topic rows")),
         ("bob", CREATE, (40301, "User bob needs WRITE on the topic rows")),

@@ -30,6 +30,7 @@ def catalog() -> Catalog:
         ("SELECT * FROM clicks c JOIN users u ON c.id = u.id EMIT CHANGES", ("c", "u"), ()),
         ("PRINT 'c'", ("c",), ()),
         ("SHOW STREAMS", (), ()),
+        ("ASSERT TOPIC c", (), ()),
         ("EXPLAIN SELECT * FROM users", ("u",), ()),
         ("CREATE STREAM x (a INT) WITH (kafka_topic='x', value_format='JSON')", ("x",), ()),
         (

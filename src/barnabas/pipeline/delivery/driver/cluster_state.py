@@ -40,6 +40,8 @@ class Topic:
     partitions: int
     is_internal: bool = False
     """True for topics of the cluster, such as `__consumer_offsets`."""
+    replicas: int = 0
+    """The number of replicas of its first partition."""
 
 
 def check_topic(topic: Topic, known_id: str | None, remedy: str) -> None:
@@ -113,6 +115,7 @@ class ClusterState:
                     offset_metadata.url_safe(str(described.topic_id)),
                     len(described.partitions),
                     bool(described.is_internal),
+                    len(described.partitions[0].replicas),
                 )
         return found
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
 from barnabas.pipeline.sql.shell import answer_values as av
@@ -42,12 +43,18 @@ _Table = (
     | av.FunctionDetails
     | av.TypeList
     | av.VariableList
+    | av.AssertedTopic
+    | av.AssertedSchema
 )
 
 
 def _fields(answer: _Table, sequence: int) -> _Fields:
     if isinstance(answer, av.CommandDone):
         return "currentStatus", _command(answer, sequence)
+    if isinstance(answer, av.AssertedTopic):
+        return "assert_topic", {"topicName": answer.topic, "exists": answer.exists}
+    if isinstance(answer, av.AssertedSchema):
+        return "assert_schema", asdict(answer)
     if isinstance(answer, av.Skipped):
         return "warning_entity", {"message": answer.warning}
     if isinstance(answer, av.SourceList):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Generator, Sequence
 from contextlib import contextmanager
@@ -15,6 +16,7 @@ from barnabas.pipeline.jobs.core.activity_protocol import GroupRunner
 from barnabas.pipeline.rest.connect_calls import AskConnect
 from barnabas.pipeline.rest.job_rights import RestAccess
 from barnabas.pipeline.rest.sql.sql_errors import (
+    ASSERTION_FAILED,
     BAD_STATEMENT,
     SEQUENCE_UNKNOWN,
     SERVER_ERROR,
@@ -22,7 +24,7 @@ from barnabas.pipeline.rest.sql.sql_errors import (
     SqlRestError,
 )
 from barnabas.pipeline.rest.sql.standby_relay import StandbyRelay
-from barnabas.pipeline.sql.sql_failures import SqlError
+from barnabas.pipeline.sql.sql_failures import AssertionFailedError, SqlError
 
 if TYPE_CHECKING:
     from barnabas.pipeline.rest.sql.request_bodies import SqlRequest
@@ -124,12 +126,15 @@ class SqlContext:
     origins: tuple[str, ...] = ()
     """Origins whose pages may open a WebSocket here, beside those of this server."""
     threads: trio.CapacityLimiter = attrs.field(factory=lambda: trio.CapacityLimiter(_THREADS))
+    waiting: trio.CapacityLimiter = attrs.field(factory=lambda: trio.CapacityLimiter(_THREADS))
+    """The threads of ASSERT, which wait so long that others would have none."""
 
     def session(self, request: SqlRequest) -> SessionStatements:
         """Return the session of a request."""
         session = self.sessions()
         session.variables.update(request.variables)
         session.properties.update(request.properties)
+        session.wait = _wait
         return session
 
     def check_sequence(self, request: SqlRequest) -> None:
@@ -141,21 +146,32 @@ class SqlContext:
                 f"The command {request.sequence} has not run: the newest one here is {last}",
             )
 
-    async def run(self, call: Callable[[], _T], statement: str | None = None) -> _T:
+    async def run(
+        self, call: Callable[[], _T], statement: str | None = None, *, waits: bool = False
+    ) -> _T:
         """Call something that blocks, in a thread.
 
         Raises SqlRestError: 40001 for statements that are wrong, 50000 for what fails.
         """
         try:
-            return await trio.to_thread.run_sync(call, limiter=self.threads)
+            limiter = self.waiting if waits else self.threads
+            return await trio.to_thread.run_sync(call, limiter=limiter)
         except Exception as error:
             raise failure(error, statement) from error
+
+
+def _wait(seconds: float) -> None:
+    """Sleep in a thread of `run`. Raises trio.Cancelled when the request has ended."""
+    trio.from_thread.check_cancelled()
+    time.sleep(seconds)
 
 
 def failure(error: Exception, statement: str | None = None) -> SqlRestError:
     """Return the error of the API for what a statement has raised."""
     if isinstance(error, SqlRestError):
         return error
+    if isinstance(error, AssertionFailedError):
+        return SqlRestError(ASSERTION_FAILED, str(error), statement)
     if isinstance(error, SqlError):
         return SqlRestError(BAD_STATEMENT, str(error), statement)
     text = (str(error).strip() or type(error).__name__).splitlines()[0]

@@ -12,7 +12,13 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from barnabas.pipeline.rest.sql.connector_statements import Connectors, shown_text
 from barnabas.pipeline.rest.sql.entity_json import entity
-from barnabas.pipeline.rest.sql.request_bodies import json_object, read_body, statement_request
+from barnabas.pipeline.rest.sql.query_runs import until_gone
+from barnabas.pipeline.rest.sql.request_bodies import (
+    ClientGoneError,
+    json_object,
+    read_body,
+    statement_request,
+)
 from barnabas.pipeline.rest.sql.sql_context import failure
 from barnabas.pipeline.rest.sql.sql_errors import (
     BAD_REQUEST,
@@ -25,9 +31,10 @@ from barnabas.pipeline.sql.shell.answer_values import CommandDone, PrintedRecord
 from barnabas.pipeline.sql.sql_failures import SqlError
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator, Sequence
+    from collections.abc import Callable, Generator, Iterator, Sequence
 
     from barnabas.pipeline.rest.sql.sql_api import SqlCall
+    from barnabas.pipeline.sql.shell.answer_values import Answer
     from barnabas.pipeline.sql.shell.session_statements import SessionStatements
 
 _TERMINATE: Final = "TERMINATE CLUSTER;"
@@ -103,7 +110,11 @@ async def _answered(
         rights = await call.caller.rights(is_change=False)
         connectors = Connectors(call.context.connect, rights, session.catalog)
         return await connectors.answer(statement, shown_text(source.text))
-    answer = await call.context.run(partial(session.run, statement, source))
+    run = partial(session.run, statement, source)
+    if isinstance(statement, st.Assertion):
+        answer = await _until_gone(call, run)
+    else:
+        answer = await call.context.run(run)
     if isinstance(answer, Rows | PrintedRecords):
         answer.source.close()
         return None
@@ -111,6 +122,28 @@ async def _answered(
     if isinstance(answer, CommandDone):
         sequence = call.context.commands.add(answer.command_id, answer.message)
     return entity(answer, f"{source.text};", sequence)
+
+
+async def _until_gone(call: SqlCall, run: Callable[[], Answer]) -> Answer:
+    """Run a statement that may take long, while the client keeps its connection.
+
+    Raises SqlRestError, ClientGoneError.
+    """
+    found: Answer | SqlRestError | None = None
+
+    async def running() -> None:
+        nonlocal found
+        try:
+            found = await call.context.run(run, waits=True)
+        except SqlRestError as error:
+            found = error
+
+    await until_gone(call.receive, running)
+    if found is None:
+        raise ClientGoneError
+    if isinstance(found, SqlRestError):
+        raise found
+    return found
 
 
 async def terminate(call: SqlCall) -> None:

@@ -28,6 +28,8 @@ _READING: Final = (
     st.PrintTopic,
     st.SetProperty,
     st.DefineVariable,
+    st.AssertTopic,
+    st.AssertSchema,
     st.ShowConnectors,
     st.ShowConnectorPlugins,
     st.DescribeConnector,

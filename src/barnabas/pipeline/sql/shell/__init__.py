@@ -16,6 +16,7 @@
     printed_topics     PRINT: the records of a topic
     printed_values     their keys and values as texts
     shown_objects      SHOW and DESCRIBE
+    asserted_objects   ASSERT: conditions on topics and schemas, which may become true in time
     command_answers    what a change of the catalog answers
     answer_tables      answers as tables of texts
     answer_values      what a statement answers, as values

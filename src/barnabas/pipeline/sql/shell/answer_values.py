@@ -162,6 +162,39 @@ class VariableList:
     variables: Mapping[str, str]
 
 
+@dataclass(frozen=True)
+class AssertedTopic:
+    """ASSERT TOPIC, which holds."""
+
+    topic: str
+    exists: bool
+
+    @property
+    def text(self) -> str:
+        """The line that the command prints."""
+        return f"Topic {self.topic} {_existence(self.exists)}."
+
+
+@dataclass(frozen=True)
+class AssertedSchema:
+    """ASSERT SCHEMA, which holds."""
+
+    subject: str | None
+    id: int | None
+    exists: bool
+
+    @property
+    def text(self) -> str:
+        """The line that the command prints."""
+        subject = "" if self.subject is None else f" subject {self.subject}"
+        number = "" if self.id is None else f" id {self.id}"
+        return f"Schema with{subject}{number} {_existence(self.exists)}."
+
+
+def _existence(exists: bool) -> str:
+    return "exists" if exists else "does not exist"
+
+
 class DeletedRow(list[Any]):
     """A row that a table no longer has: the columns of its key, and None for the others."""
 
@@ -256,6 +289,8 @@ Answer = (
     | FunctionDetails
     | TypeList
     | VariableList
+    | AssertedTopic
+    | AssertedSchema
     | Rows
     | PrintedRecords
 )

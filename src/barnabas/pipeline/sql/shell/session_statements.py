@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import time
 import uuid
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, TypeGuard
 
@@ -32,6 +33,7 @@ from barnabas.pipeline.sql.shell.answer_values import (
     RunningQuery,
     Skipped,
 )
+from barnabas.pipeline.sql.shell.asserted_objects import asserted, check_timeout
 from barnabas.pipeline.sql.shell.catalog_change import CatalogChange
 from barnabas.pipeline.sql.shell.command_answers import controlled, done
 from barnabas.pipeline.sql.shell.explained_query import explained
@@ -72,6 +74,8 @@ class SessionStatements:
         """Take what runs the statements."""
         self.variables: dict[str, str] = {}
         self.properties: dict[str, str] = {}
+        self.wait: Callable[[float], object] = time.sleep
+        """Waits some seconds between two checks of an ASSERT; what it raises ends that."""
         self._backend = backend
 
     @property
@@ -145,7 +149,13 @@ class SessionStatements:
             return PrintedRecords(statement.topic, lines)
         if isinstance(statement, st.ConnectorStatement):
             raise UnresolvedError(_NO_RUNNER)
+        if isinstance(statement, st.Assertion):
+            return self._assert(statement)
         raise UnresolvedError(f"{source.text.split()[0].upper()} does not run yet")
+
+    def _assert(self, statement: st.Assertion) -> Answer:
+        registry = self._backend.settings.registry
+        return asserted(statement, self.properties, self._cluster, registry, self.wait)
 
     def _define(self, statement: Definition, source: StatementText) -> CommandDone | Skipped:
         if _is_control(statement):
@@ -177,7 +187,7 @@ class SessionStatements:
 
     def cluster_id(self) -> str:
         """Return the id of the Kafka cluster. Raises KafkaException when no broker answers."""
-        return ClusterState(self._librdkafka()).cluster_id()
+        return self._cluster().cluster_id()
 
     def partitions(self) -> dict[str, int]:
         """Return the number of partitions of each topic. Raises as `cluster_id` does."""
@@ -224,8 +234,10 @@ class SessionStatements:
         return explained(statement, catalog, self._defaults(), app, query)
 
     def _topics(self) -> list[ListedTopic]:
-        cluster = ClusterState(self._librdkafka())
-        return [ListedTopic(name, each) for name, each in cluster.replicas().items()]
+        return [ListedTopic(name, each) for name, each in self._cluster().replicas().items()]
+
+    def _cluster(self) -> ClusterState:
+        return ClusterState(self._librdkafka())
 
     def _variable(self, statement: st.DefineVariable) -> Message:
         if statement.value is None:
@@ -241,6 +253,7 @@ class SessionStatements:
         if statement.name == _RESET and statement.value not in ("earliest", "latest"):
             raise UnresolvedError(f"{_RESET} is earliest or latest, and not '{statement.value}'")
         check_property(statement.name, statement.value)
+        check_timeout(statement.name, statement.value)
         self.properties[statement.name] = statement.value
         return Message(f"set the property {statement.name}")
 
@@ -283,4 +296,4 @@ def _places(source: StatementText) -> Generator[None]:
 def _in_script(error: SqlError, source: StatementText) -> SqlError:
     """Return an error of a statement with the line and the column in the script."""
     column = error.column + (source.column - 1 if error.line == 1 else 0)
-    return SqlError(error.message, error.line + source.line - 1, column)
+    return type(error)(error.message, error.line + source.line - 1, column)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from barnabas.pipeline.sql.functions.resolution import all_functions, function
 from barnabas.pipeline.sql.shell import answer_values as av
+from barnabas.pipeline.sql.shell.asserted_objects import TIMEOUT_MS, TIMEOUTS
 from barnabas.pipeline.sql.sql_failures import UnresolvedError
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 _DEFAULTS: Final = {
     "auto.offset.reset": "earliest",
     "barnabas.sql.query.name": None,
+    **dict.fromkeys(TIMEOUTS.values(), TIMEOUT_MS),
     "ksql.functions.collect_list.limit": None,
     "ksql.functions.collect_set.limit": None,
     "ksql.persistence.default.format.key": "KAFKA",
