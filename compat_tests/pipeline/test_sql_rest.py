@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -191,6 +192,29 @@ def opened(api: httpx.Client, text: str) -> ClientConnection:
     url = f"ws://{api.base_url.host}:{api.base_url.port}/ws/query?{request}"
     found: Any = connect(url, open_timeout=WAIT_S, ping_timeout=None, proxy=None)
     return found
+
+
+def test_topics_are_asserted(
+    server: ServerProcess, api: httpx.Client, clicks: str, unique: Callable[[str], str]
+) -> None:
+    late = unique("late")
+    with ThreadPoolExecutor() as threads:
+        script = f"ASSERT TOPIC {clicks} WITH (partitions=1, replicas=1); "
+        script += f"ASSERT TOPIC '{late}' TIMEOUT {WAIT_S:.0f} SECONDS;"
+        waiting = threads.submit(api.post, "/ksql", json={"ksql": script})
+        producer = Producer({"bootstrap.servers": server.bootstrap})
+        producer.produce(late, "a")
+        assert producer.flush(WAIT_S) == 0
+        answer = waiting.result(WAIT_S)
+    assert answer.status_code == 200, answer.text
+    found = [(each["@type"], each["topicName"], each["exists"]) for each in answer.json()]
+    assert found == [("assert_topic", clicks, True), ("assert_topic", late, True)]
+    wrong = api.post("/ksql", json={"ksql": f"ASSERT TOPIC {clicks} WITH (partitions=3);"})
+    assert (wrong.status_code, wrong.json()["error_code"]) == (417, 41700)
+    assert wrong.json()["message"] == (
+        f"line 1:14: Mismatched configuration for topic {clicks}: For config partitions, "
+        "expected 3 got 1"
+    )
 
 
 def test_row_that_does_not_fit_ends_the_inserts(api: httpx.Client, clicks: str) -> None:

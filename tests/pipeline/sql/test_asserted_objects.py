@@ -7,6 +7,8 @@ from typing import Any, cast
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
+from barnabas.cli.sql_output import Line
+from barnabas.cli.sql_scripts import LocalExecutor, Script, run_script
 from barnabas.pipeline.delivery.driver.cluster_state import Topic
 from barnabas.pipeline.sql.shell import session_statements
 from barnabas.pipeline.sql.shell.answer_values import AssertedSchema, AssertedTopic, Message
@@ -74,7 +76,8 @@ def test_topic_is_as_asserted(
     cluster: Cluster, text: str, answer: AssertedTopic, line: str
 ) -> None:
     assert list(session().execute(f"ASSERT {text};")) == [answer]
-    assert answer.text == line
+    printed = run_script(LocalExecutor(session()), Script(f"ASSERT {text};"))
+    assert list(printed) == [Line(line)]
 
 
 @pytest.mark.parametrize(
@@ -186,7 +189,8 @@ ANSWERS = {
 def test_schema_is_as_asserted(text: str, answer: AssertedSchema, line: str) -> None:
     with serving(ANSWERS) as (url, _):
         assert list(session(url).execute(f"ASSERT {text};")) == [answer]
-    assert answer.text == line
+        printed = list(run_script(LocalExecutor(session(url)), Script(f"ASSERT {text};")))
+    assert printed == [Line(line)]
 
 
 @pytest.mark.parametrize(

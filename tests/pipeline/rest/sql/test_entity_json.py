@@ -95,6 +95,13 @@ def test_sources_queries_and_topics_are_lists() -> None:
     }
 
 
+def test_assertions_that_hold_have_no_other_fields() -> None:
+    topic = {"@type": "assert_topic", "topicName": "clicks", "exists": False}
+    assert found(av.AssertedTopic("clicks", False)) == topic
+    schema = {"@type": "assert_schema", "subject": None, "id": 7, "exists": True}
+    assert found(av.AssertedSchema(None, 7, True)) == schema
+
+
 def test_description_has_fields_with_their_roles() -> None:
     topic = av.ListedTopic("clicks", (3, 3))
     described = found(av.SourceDetails(CLICKS, "", (QUERY,), (), topic, is_extended=True))

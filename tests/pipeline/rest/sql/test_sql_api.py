@@ -1,11 +1,15 @@
 """ksqlDB's REST API on a node: statements, errors, records, states. None of it needs Spark."""
 
 import json
+import socket
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import httpx
 import pytest
+import trio
 from confluent_kafka import Producer
 
 from barnabas.cli.command_errors import CliError
@@ -13,6 +17,7 @@ from barnabas.cli.sql_command import run_scripts
 from barnabas.cli.sql_scripts import Script
 from barnabas.cli.sql_server import RemoteExecutor, SqlClient
 from barnabas.http import HttpOptions, HttpStartError, ListenAddress
+from barnabas.pipeline.rest.sql import sql_context
 from barnabas.pipeline.rest.sql.row_formats import JSON, V1_JSON
 from barnabas.pipeline.rest.sql.sql_context import PUSH_QUERIES_MAX
 from barnabas.pipeline.rest.sql.sql_host import SqlListen
@@ -242,6 +247,64 @@ def test_print_that_fails_ends_with_its_error(
     executor = RemoteExecutor(SqlClient(str(api.base_url), None, None, 60.0))
     with pytest.raises(CliError, match=r"^The topic cannot be read: gone$"):
         run_scripts(executor, [Script("PRINT p2 FROM BEGINNING;")], as_json=False)
+
+
+def test_failed_assertion_ends_the_request(api: httpx.Client) -> None:
+    create = STREAM.format("v1")
+    script = f"{create} ASSERT TOPIC v1 WITH (partitions=2);\nASSERT NOT EXISTS TOPIC v1 TIMEOUT 1 "
+    answer = ksql(api, f"{script}SECOND; CREATE TYPE v2 AS INT;")
+    assert answer.status_code == 417
+    body = answer.json()
+    assert (body["@type"], body["error_code"]) == ("statement_error", 41700)
+    assert body["message"] == "line 2:25: Topic v1 exists"
+    assert body["statementText"] == "ASSERT NOT EXISTS TOPIC v1 TIMEOUT 1 SECOND;"
+    created, asserted = body["entities"]
+    assert created["commandId"] == "stream/`V1`/create"
+    assert (asserted["@type"], asserted["topicName"], asserted["exists"]) == (
+        "assert_topic",
+        "v1",
+        True,
+    )
+    assert "V2" not in entities(ksql(api, "SHOW TYPES;"))[0]["types"]
+
+
+def test_topic_that_is_created_in_time_is_found(node: Node, api: httpx.Client) -> None:
+    with ThreadPoolExecutor() as threads:
+        waiting = threads.submit(ksql, api, "ASSERT TOPIC v3 TIMEOUT 1 HOUR;")
+        produce(node, "v3", "a")
+        (asserted,) = entities(waiting.result(120))
+    assert asserted["topicName"] == "v3"
+
+
+def test_assertion_ends_with_its_connection(
+    api: httpx.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits, ended = threading.Event(), threading.Event()
+    wait = sql_context._wait
+
+    def noted(seconds: float) -> None:
+        waits.set()
+        try:
+            wait(seconds)
+        except trio.Cancelled:
+            ended.set()
+            raise
+
+    monkeypatch.setattr(sql_context, "_wait", noted)
+    body = b'{"ksql": "ASSERT TOPIC v4 TIMEOUT 1 HOUR;"}'
+    with socket.create_connection((api.base_url.host, api.base_url.port or 0)) as client:
+        client.sendall(b"POST /ksql HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n" % len(body))
+        client.sendall(body)
+        assert waits.wait(120)
+    assert ended.wait(120), "the statement waits for a client that has gone"
+
+
+def test_command_prints_assertions(api: httpx.Client, capsys: pytest.CaptureFixture[str]) -> None:
+    executor = RemoteExecutor(SqlClient(str(api.base_url), None, None, 60.0))
+    script = "ASSERT NOT EXISTS TOPIC v5;\n  ASSERT TOPIC v5 TIMEOUT 0 SECONDS;"
+    with pytest.raises(CliError, match=r"^line 2:16: Topic v5 does not exist$"):
+        run_scripts(executor, [Script(script)], as_json=False)
+    assert capsys.readouterr().out == "Topic v5 does not exist.\n"
 
 
 def test_statements_that_had_nothing_to_do_are_answered_as_ksqldb_does(
