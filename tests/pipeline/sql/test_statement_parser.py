@@ -222,6 +222,8 @@ def test_insert_has_a_row_or_a_query() -> None:
             "ASSERT SCHEMA ID 'a'",
             "line 1:18: Expected a schema's ID as a whole number but found 'a'",
         ),
+        ("ASSERT TOPIC ''", "line 1:14: Expected a topic, and not an empty name"),
+        ("ASSERT SCHEMA SUBJECT", "line 1:22: Expected a subject at the end of the statement"),
         ("ASSERT TOPIC a TIMEOUT 25 DAYS", "line 1:24: TIMEOUT is at most 2147483647 MILLISECONDS"),
         ("SELECT 'a FROM t", "line 1:8: A string, a quoted name or a comment has no end"),
     ],

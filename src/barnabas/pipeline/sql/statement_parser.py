@@ -280,11 +280,14 @@ class StatementParser(QueryParser):
 
     def _resource(self, what: str) -> str:
         """Read a string, or a name as it is written."""
-        if self._curr.token_type is TokenType.STRING:
-            return self.string(what)
-        text = self._curr.text
-        self.name(what)
-        return text
+        token = self._curr
+        if token.token_type is TokenType.STRING:
+            self.string(what)
+        else:
+            self.name(what)
+        if not token.text:
+            raise self.failure(f"Expected {what}, and not an empty name", token)
+        return token.text
 
     def _assert(self) -> st.Statement:
         exists = not self.word("NOT", "EXISTS")
