@@ -251,8 +251,9 @@ def test_print_that_fails_ends_with_its_error(
 
 def test_failed_assertion_ends_the_request(api: httpx.Client) -> None:
     create = STREAM.format("v1")
-    script = f"{create} ASSERT TOPIC v1 WITH (partitions=2);\nASSERT NOT EXISTS TOPIC v1 TIMEOUT 1 "
-    answer = ksql(api, f"{script}SECOND; CREATE TYPE v2 AS INT;")
+    script = f"{create} ASSERT TOPIC v1 WITH (partitions=2, replicas=1);\n"
+    script += "ASSERT NOT EXISTS TOPIC v1 TIMEOUT 1 SECOND; CREATE TYPE v2 AS INT;"
+    answer = ksql(api, script)
     assert answer.status_code == 417
     body = answer.json()
     assert (body["@type"], body["error_code"]) == ("statement_error", 41700)
