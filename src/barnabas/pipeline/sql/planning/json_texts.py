@@ -43,26 +43,12 @@ def text_of(data: Column) -> Column:
     return functions().try_validate_utf8(data.cast("string"))
 
 
-def object_of(text: Column, *, is_exact: bool) -> Column:
-    """Return the fields of an object, the last one first; without names for other JSON.
-
-    `is_exact` is for objects with a DECIMAL inside.
-    """
-    return _fields(_read(text, _OBJECT, is_exact=is_exact))
+def wrapped(text: Column) -> Column:
+    """Return the text of an object with a value that is not in one as its field `ALONE`."""
+    return functions().concat(functions().lit('{"v":'), text, functions().lit("}"))
 
 
-def is_object(fields: Column) -> Column:
-    """Return the condition for what `object_of` and `alone` make of JSON of their form."""
-    return fields.getField(_NAMES).isNotNull()
-
-
-def alone(text: Column, *, is_exact: bool) -> Column:
-    """Return a value that is not in an object as its field `ALONE`."""
-    wrapped = functions().concat(functions().lit('{"v":'), text, functions().lit("}"))
-    return object_of(wrapped, is_exact=is_exact)
-
-
-def field_of(fields: Column, name: str) -> Column:
+def _field_of(fields: Column, name: str) -> Column:
     """Return the text of a field by its name, in any case where the name itself is not there.
 
     Of fields with the same name the last one counts.
@@ -81,10 +67,10 @@ def _fields(found: Column) -> Column:
     return f.struct(names.alias(_NAMES), texts.alias(_TEXTS))
 
 
-def has_decimals(kind: SqlType) -> bool:
+def _has_decimals(kind: SqlType) -> bool:
     """True for DECIMAL, and for types with one inside."""
     inside = (*kind.elements, *(each for _, each in kind.fields))
-    return kind.name == "DECIMAL" or any(map(has_decimals, inside))
+    return kind.name == "DECIMAL" or any(map(_has_decimals, inside))
 
 
 def _read(text: Column, kind: str, *, is_exact: bool) -> Column:
@@ -100,7 +86,7 @@ def value_of(text: Column, kind: SqlType) -> Column:
     """Return the value of a text; null where it, or a value inside it, does not fit its type."""
     if kind.name == "STRUCT":
         return _struct(text, kind)
-    is_exact = has_decimals(kind)
+    is_exact = _has_decimals(kind)
     if kind.name == "ARRAY":
         elements = _read(text, _LIST, is_exact=is_exact)
         return computed_once(elements, lambda each: _array(each, kind.element))
@@ -115,8 +101,8 @@ def _struct(text: Column, kind: SqlType) -> Column:
     f, names = functions(), range(len(kind.fields))
 
     def texts(fields: Column) -> Column:
-        found = [field_of(fields, name).alias(f"t{n}") for n, (name, _) in enumerate(kind.fields)]
-        return f.when(is_object(fields), f.struct(*found))
+        found = [_field_of(fields, name).alias(f"t{n}") for n, (name, _) in enumerate(kind.fields)]
+        return f.when(fields.getField(_NAMES).isNotNull(), f.struct(*found))
 
     def values(texts: Column) -> Column:
         parts = [texts.getField(f"t{n}") for n in names]
@@ -132,7 +118,7 @@ def _struct(text: Column, kind: SqlType) -> Column:
         parts = [both.getField(f"v{n}").alias(name) for n, (name, _) in enumerate(kind.fields)]
         return f.when(fits, f.struct(*parts))
 
-    found = _read(text, _OBJECT, is_exact=has_decimals(kind))
+    found = _read(text, _OBJECT, is_exact=_has_decimals(kind))
     fields = computed_once(found, _fields)
     return computed_once(computed_once(computed_once(fields, texts), values), checked)
 

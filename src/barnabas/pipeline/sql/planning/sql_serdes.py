@@ -16,7 +16,7 @@ from barnabas.pipeline.sql.catalog.source_values import (
 from barnabas.pipeline.sql.planning import delimited_texts, json_texts
 from barnabas.pipeline.sql.planning.column_structs import struct_of, struct_type
 from barnabas.pipeline.sql.planning.registry_columns import RegistryColumns
-from barnabas.pipeline.sql.sql_types import BIGINT
+from barnabas.pipeline.sql.sql_types import BIGINT, struct
 from barnabas.pipeline.streams import serdes
 from barnabas.pipeline.streams.serdes import Serde, SerdeContext, functions
 
@@ -96,30 +96,25 @@ class JsonColumns(Serde):
     description: ClassVar[str] = "JSON with values of the columns' types"
 
     def parse(self, data: Column) -> Column:
-        """Return the texts of the fields, if the bytes are JSON of this form."""
+        """Return the struct of the columns; null for bytes of another form, and for misfits."""
         text = json_texts.text_of(data)
-        is_exact = any(json_texts.has_decimals(each.type) for each in self.columns)
-        read = json_texts.object_of if self.is_wrapped else json_texts.alone
-        return read(text, is_exact=is_exact)
+        kind = struct((each.name, each.type) for each in self.columns)
+        if not self.is_wrapped:
+            kind = struct([(json_texts.ALONE, self.columns[0].type)])
+            text = json_texts.wrapped(text)
+        return json_texts.value_of(text, kind)
 
     def value(self, parsed: Column) -> Column:
         """Return the struct of the columns."""
-        parts = [
-            (each.name, json_texts.value_of(text, each.type))
-            for each, text in zip(self.columns, self._texts(parsed), strict=True)
-        ]
-        present = json_texts.is_object(parsed)
-        if not self.is_wrapped:
-            present = self._texts(parsed)[0].isNotNull()
-        return functions().when(present, struct_of(parts))
+        if self.is_wrapped:
+            return parsed
+        only = parsed.getField(json_texts.ALONE)
+        return functions().when(only.isNotNull(), struct_of([(self.columns[0].name, only)]))
 
     def is_bad(self, data: Column, parsed: Column) -> Column:
         """Return the condition for bytes without an object, or with a value of another type."""
         is_null = functions().trim(data.cast("string")) == "null"
-        found = data.isNotNull() & ~json_texts.is_object(parsed) & ~is_null
-        for each, text in zip(self.columns, self._texts(parsed), strict=True):
-            found = found | (text.isNotNull() & json_texts.value_of(text, each.type).isNull())
-        return found
+        return data.isNotNull() & parsed.isNull() & ~is_null
 
     def encode(self, value: Column) -> Column:
         """Return the JSON of a struct."""
@@ -133,11 +128,6 @@ class JsonColumns(Serde):
         ]
         text = functions().to_json(struct_of(parts), {"ignoreNullFields": "false"})
         return functions().when(value.isNotNull(), text.cast("binary"))
-
-    def _texts(self, parsed: Column) -> list[Column]:
-        if not self.is_wrapped:
-            return [json_texts.field_of(parsed, json_texts.ALONE)]
-        return [json_texts.field_of(parsed, each.name) for each in self.columns]
 
 
 @attrs.frozen

@@ -130,22 +130,29 @@ class JsonRows:
         f = functions()
         serde = JsonColumns(tuple(map(_with_text, self._columns)), is_wrapped=True)
         rows = session.createDataFrame(texts, "number int, row binary")
-        parsed = serde.parse(f.col("row"))
-        given = serde.value(parsed)
-        is_bad = serde.is_bad(f.col("row"), parsed)
-        times = [each for each in self._columns if each.type.name in _TIMES]
-        for each in times:
-            is_bad |= given.getField(each.name).isNotNull() & _value(given, each).isNull()
+        # Each step is a projection: one expression of all would repeat what it reads.
+        rows = rows.select("number", "row", serde.parse(f.col("row")).alias("parsed"))
+        is_bad = serde.is_bad(f.col("row"), f.col("parsed"))
+        rows = rows.select(
+            "number", is_bad.alias("bad"), serde.value(f.col("parsed")).alias("texts")
+        )
+        given = struct_of([(each.name, _value(f.col("texts"), each)) for each in self._columns])
+        rows = rows.select("number", "bad", "texts", given.alias("given"))
+        is_bad = f.col("bad")
+        for each in self._columns:
+            is_given = f.col("texts").getField(each.name).isNotNull()
+            is_bad |= is_given & f.col("given").getField(each.name).isNull()
 
         def part(columns: Sequence[SourceColumn]) -> Column:
-            return struct_of([(each.name, _value(given, each)) for each in columns])
+            fields = [(each.name, f.col("given").getField(each.name)) for each in columns]
+            return struct_of(fields)
 
         values = rows.select(
             "number",
             is_bad.alias("bad"),
             part(self.source.key).alias("key"),
             part(self.source.value).alias("value"),
-            given.getField("ROWTIME").alias("time"),
+            f.col("given").getField("ROWTIME").alias("time"),
         )
         return _encoded(values, self.source, registry)
 
