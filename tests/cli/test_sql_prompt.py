@@ -177,6 +177,7 @@ def test_prompt_without_a_file_for_its_history_runs(api: httpx.Client, tmp_path:
     (tmp_path / "barnabas").touch()  # a file where the directory would be
     with prompt(api, tmp_path, "not kept", "cannot be written") as terminal:
         terminal.write("SHOW TYPES;\r")
+        terminal.wait_for("name")  # the table; "sql>" alone may be that of the line that was typed
         terminal.wait_for("sql>")
         terminal.write("\x04")
         assert terminal.end() == 0
