@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 
 from confluent_kafka.admin import AdminClient, NewTopic
 
@@ -185,11 +186,12 @@ def _fastest_second(cluster: TrialCluster, topic: str, partitions: set[int]) -> 
 
 def _size(cluster: TrialCluster, topic: str) -> int:
     """Return the bytes of a topic's logs on the target."""
-    return sum(
-        file.stat().st_size
-        for number in range(PARTITIONS)
-        for file in cluster.replica(TARGET, topic, number).glob("*.log")
-    )
+    size = 0
+    for number in range(PARTITIONS):
+        for file in cluster.replica(TARGET, topic, number).glob("*.log"):
+            with suppress(FileNotFoundError):  # a target that was killed starts its log again
+                size += file.stat().st_size
+    return size
 
 
 def _check_replicas(cluster: TrialCluster, topic: str, wanted: dict[int, list[int]]) -> None:
