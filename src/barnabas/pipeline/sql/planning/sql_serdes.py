@@ -102,11 +102,7 @@ class JsonColumns(Serde):
         if not self.is_wrapped:
             kind = struct([(json_texts.ALONE, self.columns[0].type)])
             text = json_texts.wrapped(text)
-        # Spark would repeat what is deterministic, in the filter for bad records for example: plans
-        # were five times as large, and each record was read several times.
-        return functions().when(
-            functions().spark_partition_id() >= 0, json_texts.value_of(text, kind)
-        )
+        return json_texts.value_of(text, kind)
 
     def value(self, parsed: Column) -> Column:
         """Return the struct of the columns."""
