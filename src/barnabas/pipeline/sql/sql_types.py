@@ -48,6 +48,15 @@ class SqlType:
         return self.elements[-1]
 
     @property
+    def inside(self) -> tuple[SqlType, ...]:
+        """The types of elements and of fields."""
+        return (*self.elements, *(each for _, each in self.fields))
+
+    def has(self, *names: str) -> bool:
+        """True for a type of one of these names, and for one with such a type inside."""
+        return self.name in names or any(each.has(*names) for each in self.inside)
+
+    @property
     def precision(self) -> int:
         """The number of digits of a DECIMAL."""
         return self.numbers[0]

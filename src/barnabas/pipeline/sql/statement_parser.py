@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 from sqlglot.tokenizer_core import TokenType
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from sqlglot import expressions as exp
     from sqlglot.tokenizer_core import Token
 
+_Value = TypeVar("_Value")
 _SUBJECTS = (
     "STREAMS",
     "TABLES",
@@ -113,14 +114,11 @@ class StatementParser(QueryParser):
         absent, place = self.word("IF", "NOT", "EXISTS"), self.place()
         name = self.name("a connector's name")
         self.expect("WITH")
-        self.expect("(")
-        pairs = self.several(self._connector_property)
-        self.expect(")")
-        return st.CreateConnector(kind, name, dict(pairs), absent, place)
+        properties = self._pairs(self._connector_property)
+        return st.CreateConnector(kind, name, properties, absent, place)
 
     def _connector_property(self) -> tuple[str, str | None]:
-        is_text = self._curr.token_type is TokenType.STRING
-        name = self.string("a property") if is_text else self.name("a property")
+        name = self._property_name()
         self.expect("=")
         value = self._literal(name)
         if isinstance(value, bool):
@@ -157,16 +155,20 @@ class StatementParser(QueryParser):
         return st.Column(name, kind)
 
     def _properties(self) -> st.Properties:
+        return self._pairs(self._property)
+
+    def _pairs(self, read: Callable[[], tuple[str, _Value]]) -> dict[str, _Value]:
         self.expect("(")
-        pairs = self.several(self._property)
+        pairs = self.several(read)
         self.expect(")")
         return dict(pairs)
 
+    def _property_name(self) -> str:
+        is_text = self._curr.token_type is TokenType.STRING
+        return self.string("a property") if is_text else self.name("a property")
+
     def _property(self) -> tuple[str, str | int | float | bool | None]:
-        if self._curr.token_type is TokenType.STRING:
-            name = self.string("a property").upper()
-        else:
-            name = self.name("a property").upper()
+        name = self._property_name().upper()
         self.expect("=")
         return name, self._literal(name)
 

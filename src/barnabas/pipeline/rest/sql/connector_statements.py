@@ -86,11 +86,11 @@ class Connectors:
         found: list[dict[str, Any]] = []
         for name in await self._got("list connectors", "connectors"):
             info = await self._asked("GET", ["connectors", name])
-            status = await self._asked("GET", ["connectors", name, "status"])
             if info.status == _NOT_FOUND:  # deleted just now
                 continue
             described = _checked("describe connector", info)
             if kind is None or described["type"] == kind.lower():
+                status = await self._asked("GET", ["connectors", name, "status"])
                 state = status.body if status.status < BAD_REQUEST // 100 else None
                 found.append(_listed(described, state))
         return found

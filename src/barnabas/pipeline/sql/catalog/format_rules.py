@@ -72,7 +72,7 @@ def check_columns(form: Format, columns: Sequence[SourceColumn], *, is_key: bool
         )
     for each in columns:
         _check_type(form.name, each.type, each.type)
-        if is_key and _has_map(each.type):
+        if is_key and each.type.has("MAP"):
             raise UnresolvedError(
                 f"The key column {each} has a MAP, which has no fixed order: use a STRUCT"
             )
@@ -102,11 +102,6 @@ def _check_avro_name(name: str) -> None:
         raise UnresolvedError(
             f"Avro takes names of letters, digits and _ that start with no digit, and not {name}"
         )
-
-
-def _has_map(kind: SqlType) -> bool:
-    inside = [*kind.elements, *(each for _, each in kind.fields)]
-    return kind.name == "MAP" or any(_has_map(each) for each in inside)
 
 
 def _text(columns: Sequence[SourceColumn]) -> str:

@@ -20,19 +20,13 @@ _LAST_DAY: Final = 2_932_896
 """The first day of the year 1 and the last one of the year 9999, in days since 1970."""
 
 
-def has_times(kind: SqlType) -> bool:
-    """True for DATE, TIMESTAMP and types with them inside."""
-    inside = (*kind.elements, *(one for _, one in kind.fields))
-    return kind.name in ("DATE", "TIMESTAMP") or any(map(has_times, inside))
-
-
 def for_python(value: Column, kind: SqlType) -> Column:
     """Return a value whose dates and times are NULL where Python has none.
 
     Of timestamps those of the first and the last day are too, because of zones.
     """
     f = spark()
-    if not has_times(kind):
+    if not kind.has("DATE", "TIMESTAMP"):
         return value
     if kind.name == "STRUCT":
         parts = [for_python(value.getField(name), one).alias(name) for name, one in kind.fields]

@@ -78,7 +78,7 @@ def _is_collected(kind: SqlType) -> bool:
     """True for a type that JSON, in which folds have their values, gives back as it was."""
     if kind.name == "MAP" and kind.elements[0] != STRING:
         return False
-    return all(map(_is_collected, (*kind.elements, *(each for _, each in kind.fields))))
+    return all(map(_is_collected, kind.inside))
 
 
 def check_sets(aggregation: Aggregation) -> None:

@@ -67,12 +67,6 @@ def _fields(found: Column) -> Column:
     return f.struct(names.alias(_NAMES), texts.alias(_TEXTS))
 
 
-def _has_decimals(kind: SqlType) -> bool:
-    """True for DECIMAL, and for types with one inside."""
-    inside = (*kind.elements, *(each for _, each in kind.fields))
-    return kind.name == "DECIMAL" or any(map(_has_decimals, inside))
-
-
 def _read(text: Column, kind: str, *, is_exact: bool) -> Column:
     f = functions()
     found = f.from_json(text, kind, _STRICT)
@@ -86,7 +80,7 @@ def value_of(text: Column, kind: SqlType) -> Column:
     """Return the value of a text; null where it, or a value inside it, does not fit its type."""
     if kind.name == "STRUCT":
         return _struct(text, kind)
-    is_exact = _has_decimals(kind)
+    is_exact = kind.has("DECIMAL")
     if kind.name == "ARRAY":
         elements = _read(text, _LIST, is_exact=is_exact)
         return computed_once(elements, lambda each: _array(each, kind.element))
@@ -118,7 +112,7 @@ def _struct(text: Column, kind: SqlType) -> Column:
         parts = [both.getField(f"v{n}").alias(name) for n, (name, _) in enumerate(kind.fields)]
         return f.when(fits, f.struct(*parts))
 
-    found = _read(text, _OBJECT, is_exact=_has_decimals(kind))
+    found = _read(text, _OBJECT, is_exact=kind.has("DECIMAL"))
     fields = computed_once(found, _fields)
     return computed_once(computed_once(computed_once(fields, texts), values), checked)
 

@@ -166,7 +166,7 @@ def protobuf_text(
 
 def _names(kind: SqlType) -> set[str]:
     found = {kind.name}
-    for each in (*kind.elements, *(inner for _, inner in kind.fields)):
+    for each in kind.inside:
         found |= _names(each)
     return found
 

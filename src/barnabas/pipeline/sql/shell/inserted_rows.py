@@ -139,7 +139,7 @@ class JsonRows:
         given = struct_of([(each.name, _value(f.col("texts"), each)) for each in self._columns])
         rows = rows.select("number", "bad", "texts", given.alias("given"))
         is_bad = f.col("bad")
-        for each in self._columns:
+        for each in filter(_is_time, self._columns):
             is_given = f.col("texts").getField(each.name).isNotNull()
             is_bad |= is_given & f.col("given").getField(each.name).isNull()
 
@@ -157,15 +157,19 @@ class JsonRows:
         return _encoded(values, self.source, registry)
 
 
+def _is_time(column: SourceColumn) -> bool:
+    return column.type.name in _TIMES
+
+
 def _with_text(column: SourceColumn) -> SourceColumn:
     """Return the column as it is read first: a time as a text."""
-    return SourceColumn(column.name, STRING) if column.type.name in _TIMES else column
+    return SourceColumn(column.name, STRING) if _is_time(column) else column
 
 
 def _value(given: Column, column: SourceColumn) -> Column:
     """Return the value of a column; the text of a time may be its number."""
     value = given.getField(column.name)
-    if column.type.name not in _TIMES:
+    if not _is_time(column):
         return value
     return functions().coalesce(value_of(value, column.type), cast(value, STRING, column.type))
 
