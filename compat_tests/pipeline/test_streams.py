@@ -862,6 +862,7 @@ def in_backlog(records: Records, *topics: str) -> None:
         records.send(topic, *[("k", f"{name}{time_ms}", time_ms) for time_ms in times])
 
 
+@pytest.mark.usefixtures("few_buckets")
 def test_join_of_a_backlog_has_all_pairs_of_sides_that_differ_in_their_rates(
     app, records, topics
 ) -> None:
@@ -896,6 +897,7 @@ def test_join_of_a_backlog_has_all_pairs_of_sides_that_differ_in_their_rates(
         assert sorted(each.value().decode() for each in records.all(target)) == sorted(expected)
 
 
+@pytest.mark.usefixtures("few_buckets")
 def test_join_of_a_backlog_with_a_table_finds_the_row_of_each_time(app, records, topics) -> None:
     """The app is stopped in the backlog; what waits is in its state."""
     sources, target = [topics.create(name) for name in RATES], topics.create("out")

@@ -2,8 +2,8 @@
 
 Spark's Kafka source takes `maxOffsetsPerTrigger` records of a topic at most, a share of each
 partition, rounded down. So a micro-batch with fewer records than the limit less one for each
-partition has read all that there was. Of one with more, the brokers are asked for the ends of the
-partitions: where the end is beyond the micro-batch, another micro-batch follows for certain.
+partition has read all that there was. Of one with more, the ends of the partitions are requested
+from the brokers: where the end is beyond the micro-batch, another micro-batch follows for certain.
 
 A backlog is a sequence of micro-batches that left records unread, and the first one that did not.
 The answer of the brokers is kept in the checkpoint, so a micro-batch that is repeated has the same.
@@ -34,7 +34,7 @@ Partition: TypeAlias = tuple[str, int]
 
 @attrs.frozen
 class ReadTopics:
-    """Topics that a query reads, and how the brokers are asked about them."""
+    """Topics that a query reads, and the client that requests their ends."""
 
     records_max: Mapping[str, int]
     """The largest number of records of a micro-batch, by topic."""
@@ -63,7 +63,7 @@ class ReadPartition(NamedTuple):
 
 @attrs.frozen
 class _Decision:
-    """What a micro-batch left unread."""
+    """The partitions that a micro-batch left unread, and the beginning of the backlog."""
 
     since: int
     """The first micro-batch of the backlog."""
@@ -71,7 +71,7 @@ class _Decision:
 
 
 class UnreadRecords:
-    """What the micro-batch of a task, and those before it, left unread."""
+    """The records that the micro-batch of a task, and those before it, left unread."""
 
     def __init__(self, times: StreamTimes, topics: ReadTopics) -> None:
         self._files, self._batch = times.files, times.batch

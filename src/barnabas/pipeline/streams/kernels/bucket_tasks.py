@@ -111,7 +111,9 @@ def place(
 
 def _first_marks(plan: BucketPlan, times: PartitionTimes, backlog: Backlog) -> Iterator[Row]:
     """Yield the marks of all lanes at the end of the micro-batch before, in the first task."""
-    sides = {} if plan.joined is None else plan.joined.sides
+    if plan.joined is None:
+        return
+    sides = plan.joined.sides
     for topic, partition, is_unread in backlog.partitions():
         for side in sides.get(topic, ()):
             lane = Lane(side, partition, topic)

@@ -47,7 +47,7 @@ BATCH_TIMES: Final = BatchTimes()
 
 
 class Backlog(Protocol):
-    """What micro-batches left unread, as the checkpoint of a query keeps it."""
+    """The records that micro-batches left unread, as the checkpoint of a query keeps them."""
 
     @property
     def is_open(self) -> bool:
