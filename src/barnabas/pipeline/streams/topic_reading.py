@@ -61,6 +61,8 @@ class TopicInput:
     """The first position without a committed one: earliest or latest."""
     records_max: int
     """Records of one batch."""
+    client: Mapping[str, str] = attrs.field(factory=dict[str, str], repr=False)
+    """The properties of the clients that read it."""
 
 
 def source_options(client: Mapping[str, str], topic: TopicInput, on_trim: OnTrim) -> dict[str, str]:
