@@ -41,6 +41,15 @@ class EncodedRow:
     time_ms: int | None
 
 
+def time_problem(time_ms: int | None) -> str:
+    """Return why a row cannot have this ROWTIME, "" for one that it can have."""
+    if time_ms is None or time_ms > 0:
+        return ""
+    if time_ms < 0:
+        return f"ROWTIME is {time_ms}: the time of a record is not negative"
+    return "ROWTIME is 0, for which librdkafka would write the present time: 1 is the next"
+
+
 class InsertedRow:
     """The row of one statement: its source, the bytes of key and value, and its time.
 
@@ -75,6 +84,9 @@ class InsertedRow:
         )
         encoded = _encoded(rows, self.source, registry).select("key", "value", "time")
         (row,) = encoded.collect()
+        problem = time_problem(row["time"])
+        if problem:
+            raise UnresolvedError(problem)
         return EncodedRow(_bytes(row["key"]), _bytes(row["value"]), row["time"])
 
     def _column(self, name: str, kind: SqlType) -> Column:
@@ -110,11 +122,13 @@ class JsonRows:
         ]
         if texts:
             for row in self._frame(texts, session, registry).collect():
-                found[row["number"]] = (
+                problem = (
                     f"a value does not have the type of its column: {self.source.schema}"
                     if row["bad"]
-                    else EncodedRow(_bytes(row["key"]), _bytes(row["value"]), row["time"])
+                    else time_problem(row["time"])
                 )
+                key, value = _bytes(row["key"]), _bytes(row["value"])
+                found[row["number"]] = problem or EncodedRow(key, value, row["time"])
         return found
 
     def _problem(self, row: Mapping[str, Any]) -> str:

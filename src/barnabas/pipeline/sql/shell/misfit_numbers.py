@@ -35,7 +35,7 @@ def _first(inside: Iterable[tuple[str, Any, SqlType]]) -> str:
 
 
 def _is_whole(value: Any, bits: int) -> bool:
-    """True for a whole number of this many bits, and for what is not a number."""
+    """True for a whole number that fits into the bits, and for what is not a number."""
     if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
         return True
     return value == value // 1 and -(1 << bits - 1) <= value < 1 << bits - 1
