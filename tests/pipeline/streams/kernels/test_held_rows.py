@@ -35,7 +35,7 @@ def split(
     """Return micro-batches, each with the rows of its number.
 
     A lane has unread ones when it has rows until the next of the ends, or by a bit of `marks`, as
-    one does whose unread records are no rows.
+    a partition whose unread records are aborted.
     """
     taken.sort(key=lambda each: each[0])
     found: list[Batch] = []
