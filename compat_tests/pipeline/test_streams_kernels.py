@@ -72,7 +72,7 @@ class Times:
 
 
 class Backlog:
-    """What micro-batches left unread, as a checkpoint keeps it."""
+    """The records that micro-batches left unread, as a checkpoint keeps them."""
 
     is_open = True
 
@@ -87,7 +87,7 @@ class Backlog:
         self.newest[lane] = newest_ms
 
     def partitions(self) -> list[tuple[str, int, bool]]:
-        """Return what was read, to the first task that asks."""
+        """Return how far partitions are read, to the first task alone."""
         found, self.read = self.read, []
         return found
 

@@ -1,4 +1,4 @@
-"""What micro-batches left unread, by the inputs in the checkpoint and the ends of partitions."""
+"""Records that micro-batches left unread, by the checkpoint and the ends of partitions."""
 
 import json
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ LIMIT = 10
 
 @attrs.frozen
 class Topics(ReadTopics):
-    """Topics whose ends the test gives; without them, no broker is asked."""
+    """Topics whose ends the test gives; without them, no request may be sent."""
 
     given: Mapping[Partition, int] | None = None
 
@@ -58,7 +58,7 @@ def files_of(directory: Path) -> list[Path]:
     return [*directory.glob("stream-times/*")]
 
 
-def test_micro_batch_below_the_limit_has_read_all_and_asks_nobody(tmp_path: Path) -> None:
+def test_micro_batch_below_the_limit_has_read_all_and_sends_no_request(tmp_path: Path) -> None:
     read(tmp_path, 0, {"l": {"0": 4}}, {"r": {"0": 3, "1": 4}})
     read(tmp_path, 1, {"l": {"0": 12}}, {"r": {"0": 3, "1": 11}})
     for batch in (0, 1):
@@ -75,7 +75,7 @@ def test_full_micro_batch_leaves_what_is_before_the_ends(tmp_path: Path) -> None
     assert found.partitions() == [("l", 0, False), ("r", 0, True), ("r", 1, False)]
 
 
-def test_other_tasks_than_the_first_ask_nobody(tmp_path: Path) -> None:
+def test_other_tasks_than_the_first_send_no_request(tmp_path: Path) -> None:
     read(tmp_path, 0, {"l": {"0": LIMIT}})
     found = at(tmp_path, 0, is_first=False)
     assert (found.is_open, found.partitions()) == (True, [])
@@ -111,7 +111,7 @@ def test_topic_of_two_sources_is_read_as_far_as_the_first_one(tmp_path: Path) ->
     assert unread(at(tmp_path, 0, {("l", 0): LIMIT})) == [("l", 0)]
 
 
-def test_sources_that_are_no_topics_have_nothing_unread(tmp_path: Path) -> None:
+def test_sources_other_than_topics_have_nothing_unread(tmp_path: Path) -> None:
     read(tmp_path, 0, {"logOffset": 100}, {"other": {"0": 100}})
     assert not at(tmp_path, 0).is_open
 
