@@ -369,6 +369,12 @@ def test_missing_server_is_reported_within_seconds(barnabas: Barnabas) -> None:
     assert f"no Kafka server answers at {address} (Connection refused)" in done.err
 
 
+def test_name_without_an_address_is_not_said_to_answer(barnabas: Barnabas) -> None:
+    done = barnabas("topic", "list", "--bootstrap", "nothing.invalid", "--timeout", "5")
+    assert done.code == 3
+    assert "no Kafka server answers at nothing.invalid (" in done.err
+
+
 def test_server_that_names_an_address_out_of_reach_is_reported(barnabas: Barnabas) -> None:
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))  # and never listens

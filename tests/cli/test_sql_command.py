@@ -1,7 +1,9 @@
-"""`barnabas sql`: errors of rows that come after their statement has run."""
+"""`barnabas sql`: scripts, and errors of statements, of their rows and of servers."""
 
+import re
 from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -12,11 +14,12 @@ pytest.importorskip("sqlglot")
 from barnabas.cli.command_errors import CliError
 from barnabas.cli.sql_command import run_scripts
 from barnabas.cli.sql_output import Shown, Stream
-from barnabas.cli.sql_scripts import Script
+from barnabas.cli.sql_scripts import Script, read_script
 from barnabas.cli.sql_server import RemoteExecutor, SqlClient
 from barnabas.pipeline.sql.scripts import StatementText
 from barnabas.pipeline.sql.sql_failures import UnresolvedError
 from barnabas.pipeline.sql.statement_values import Statement
+from barnabas.pipeline.streams.registry_serdes import RegistrySchemaError
 
 
 class FailingRows:
@@ -49,6 +52,37 @@ def test_print_that_fails_is_an_error_of_the_command() -> None:
     with pytest.raises(CliError, match="The topic cannot be read: gone"):
         run_scripts(executor, [Script("PRINT t;")], as_json=False)
     assert executor.rows.is_closed
+
+
+class Refusing(Printing):
+    """An executor whose statement cannot have its schema."""
+
+    def run(self, source: StatementText, statement: Statement) -> Iterable[Shown]:
+        del source, statement
+        raise RegistrySchemaError("no schema of subject t-value")
+
+
+def test_schema_that_is_missing_is_an_error_of_the_command() -> None:
+    with pytest.raises(CliError, match=r"^no schema of subject t-value$"):
+        run_scripts(Refusing(), [Script("SELECT * FROM t EMIT CHANGES;")], as_json=False)
+
+
+def test_script_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
+    file = tmp_path / "marked.sql"
+    file.write_bytes(b"\xef\xbb\xbfSHOW STREAMS;\r\n")
+    assert read_script(file).text == "SHOW STREAMS;\n"
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ({"error_code": 404, "message": "HTTP 404 Not Found"}, "http://a:1 is not a server of SQL"),
+        ({"@type": "generic_error", "message": "Command not found"}, "^Command not found$"),
+    ],
+)
+def test_address_of_another_server_is_named(body: dict[str, object], message: str) -> None:
+    refusal = SqlClient("http://a:1", None, None, 60.0).refusal(httpx.Response(404, json=body))
+    assert re.search(message, refusal.message)
 
 
 class Answering(SqlClient):

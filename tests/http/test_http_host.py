@@ -200,6 +200,8 @@ def test_listen_address_of_a_wrong_form_raises(text: str) -> None:
 
 def test_listen_address_ipv6_is_read_and_written() -> None:
     assert ListenAddress.parse("[::1]:80") == ListenAddress("::1", 80)
+    with pytest.raises(ConfigError, match="for --sql-listen: ports end at 65535"):
+        ListenAddress.parse("127.0.0.1:99999", "--sql-listen")
     assert str(ListenAddress("::1", 80)) == "[::1]:80"
 
 

@@ -200,7 +200,8 @@ class Client:
                 f"{self.bootstrap} refuses the user: {reason}; see -X and --client-config"
             )
         reason = f" ({self._reason.strip()})" if self._reason else ""
-        if self._unreached and not self._unreached.keys() & set(self.bootstrap.split(",")):
+        given = {*self.bootstrap.split(","), "bootstrap"}
+        if self._unreached and not given & {*self._unreached, *self._unreached.values()}:
             address, broker = next(iter(self._unreached.items()))
             return CliError(
                 f"{self.bootstrap} answers, but names broker {broker} as {address}, which cannot "

@@ -46,7 +46,7 @@ def sql_listener(
     from barnabas.http import ListenAddress
     from barnabas.pipeline.rest.sql.sql_host import SqlListen, SqlServer, bind_sql, serve_sql
 
-    listen = SqlListen(ListenAddress.parse(given.sql_listen), http)
+    listen = SqlListen(ListenAddress.parse(given.sql_listen, "--sql-listen"), http)
     with bind_sql(listen) as listener:
         port: int = listener.getsockname()[1]
         advertised = urlsplit(given.advertised_url or "").hostname

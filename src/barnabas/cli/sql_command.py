@@ -140,6 +140,7 @@ def run_scripts(
     """Run scripts, or the prompt without any. Raises CliError."""
     from barnabas.pipeline.spark.session import SparkUnavailableError
     from barnabas.pipeline.sql.sql_failures import SqlError, UnresolvedError
+    from barnabas.pipeline.streams.registry_serdes import RegistrySchemaError
     from barnabas.pipeline.streams.stream_queries import StreamFailedError
 
     try:
@@ -157,6 +158,7 @@ def run_scripts(
         UnresolvedError,  # of rows, whose statement has run
         StreamFailedError,
         SparkUnavailableError,
+        RegistrySchemaError,
     ) as error:
         raise CliError(str(error)) from None
 

@@ -123,7 +123,7 @@ def read_script(file: Path) -> Script:
     if file == STDIN:
         return Script(sys.stdin.read())
     try:
-        return Script(file.read_text("utf-8"), file)
+        return Script(file.read_text("utf-8-sig"), file)
     except OSError as error:
         raise CliError(f"cannot read {file}: {error.strerror}") from None
     except UnicodeDecodeError as error:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 _LINES = "application/vnd.ksqlapi.delimited.v1"
 _PRINTED = f"{_LINES}, */*;q=0.5"
 """Lines in which an error differs from a record; a server without them sends text."""
+_NOT_FOUND = 404
 _JSON = "application/json"
 _ROWS_MAX = 500
 _PUT_S = 0.2
@@ -44,9 +45,12 @@ class SqlClient(ServiceClient):
         """Return the error that an answer describes."""
         text = answer.read().decode(errors="replace")
         try:
-            message = str(json.loads(text)["message"])
+            found = json.loads(text)
+            message, is_known = str(found["message"]), "@type" in found
         except (ValueError, KeyError, TypeError):
-            message = text[:200] or answer.reason_phrase
+            message, is_known = text[:200] or answer.reason_phrase, False
+        if answer.status_code == _NOT_FOUND and not is_known:
+            message = f"{self.url} is not a server of SQL: {message}; {self.remedy}"
         return ServiceRefusalError(answer.status_code, message)
 
 

@@ -41,13 +41,13 @@ class ListenAddress:
     port: int
 
     @classmethod
-    def parse(cls, text: str) -> "ListenAddress":
-        """Read HOST:PORT or [IPV6]:PORT. Raises ConfigError."""
+    def parse(cls, text: str, option: str = "--listen") -> "ListenAddress":
+        """Read HOST:PORT or [IPV6]:PORT. Raises ConfigError, which names the option."""
         host, colon, port = text.rpartition(":")
         if not (colon and host and port.isdecimal()):
-            raise ConfigError(f"Invalid value {text} for --listen: it must be HOST:PORT")
+            raise ConfigError(f"Invalid value {text} for {option}: it must be HOST:PORT")
         if int(port) > _PORT_MAX:
-            raise ConfigError(f"Invalid value {text} for --listen: ports end at {_PORT_MAX}")
+            raise ConfigError(f"Invalid value {text} for {option}: ports end at {_PORT_MAX}")
         return cls(host.removeprefix("[").removesuffix("]"), int(port))
 
     @property

@@ -21,6 +21,7 @@ NOWHERE = "http://127.0.0.1:9"
 
 
 SCHEMA = json.dumps({"schema": '"string"'}).encode()
+NO_ROUTE = b'{"error_code": 404, "message": "HTTP 404 Not Found"}'
 REFUSAL = json.dumps({"error_code": 40403, "message": "Schema 5 not found"}).encode()
 
 
@@ -79,6 +80,7 @@ def test_redirect_is_followed() -> None:
     ("answer", "message"),
     [
         ((404, {}, REFUSAL), "Schema 5 not found; error code: 40403"),
+        ((404, {}, NO_ROUTE), "http://.*/schemas/ids/5 is not that of a schema registry: HTTP 404"),
         ((401, {}, b"no"), "the schema registry answered 401"),
     ],
 )

@@ -2,9 +2,11 @@
 
 import gc
 import socket
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -95,6 +97,23 @@ def test_failure_that_may_pass_names_the_topic() -> None:
         with pytest.raises(AbortableError, match="topic missing cannot be written"):
             producer.commit()
         producer.abort()
+
+
+def test_offsets_that_no_coordinator_takes_end_the_transaction(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """librdkafka ignores the timeout of the call, which may never return."""
+    monkeypatch.setattr(transactional_producer, "_CALL_TIMEOUT_S", 0.0)
+    monkeypatch.setattr(transactional_producer, "_CALL_GRACE_S", 0.1)
+    ending = threading.Event()
+    producer: Any = TransactionalProducer.__new__(TransactionalProducer)
+    producer._producer = SimpleNamespace(send_offsets_to_transaction=lambda *_: ending.wait(60))
+    producer._refusal = SimpleNamespace(error=None, topic=None)
+    try:
+        with pytest.raises(AbortableError, match="offsets were not sent to the transaction"):
+            producer.send_offsets([], None)
+    finally:
+        ending.set()
 
 
 def create_topic(node: Node, name: str, partitions: int) -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from barnabas.pipeline.sql.scripts import parse_script
-from barnabas.pipeline.sql.shell.inserted_rows import InsertedRow
+from barnabas.pipeline.sql.shell.inserted_rows import InsertedRow, time_problem
 from barnabas.pipeline.sql.sql_failures import UnresolvedError
 from barnabas.pipeline.sql.statement_values import InsertValues
 from tests.pipeline.sql.test_catalog import catalog_of
@@ -30,3 +30,9 @@ def test_struct_may_lack_fields_and_others_are_left_out() -> None:
 def test_field_of_another_type_is_refused() -> None:
     with pytest.raises(UnresolvedError, match=r"The column A is STRUCT<.*, and its value is"):
         row("(1, STRUCT(ip := STRUCT(dst := ARRAY[1])), NULL)")
+
+
+def test_rows_have_no_time_that_is_not_written() -> None:
+    assert time_problem(None) == time_problem(1) == ""
+    assert "librdkafka would write the present time" in time_problem(0)
+    assert time_problem(-5) == "ROWTIME is -5: the time of a record is not negative"

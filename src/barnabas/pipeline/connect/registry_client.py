@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 _TIMEOUT_S: Final = 10.0
 _CONTENT_TYPE: Final = "application/vnd.schemaregistry.v1+json"
+_NOT_FOUND: Final = 404
 _NO_SUBJECT: Final = 40401
 _NO_SCHEMA: Final = 40403
 _PASSING: Final = frozenset({408, 429, 500, 502, 503, 504})
@@ -158,6 +159,8 @@ def _refusal(response: "httpx.Response") -> DataError:
         )
     except (ValueError, KeyError, TypeError):
         return DataError(f"the schema registry answered {response.status_code}")
+    if code == _NOT_FOUND:
+        return DataError(f"{response.url} is not that of a schema registry: {answer['message']}")
     return NotRegisteredError(text) if code in (_NO_SUBJECT, _NO_SCHEMA) else DataError(text)
 
 

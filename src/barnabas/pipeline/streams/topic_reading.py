@@ -25,6 +25,7 @@ from barnabas.pipeline.streams.stream_columns import (
     TIMESTAMP,
     TOPIC,
     VALUE,
+    computed_here,
     evaluated,
 )
 
@@ -95,8 +96,8 @@ def decoded(source: DataFrame, topic: TopicInput) -> DataFrame:
     parsed = source.select(
         *[col(name).alias(f"_raw_{name}") for name in (KEY, VALUE)],
         *[col(name).alias(f"_{name}") for name in (*_PLACES, "timestamp", "headers")],
-        topic.key.parse(col(KEY)).alias("_parsed_key"),
-        topic.value.parse(col(VALUE)).alias("_parsed_value"),
+        computed_here(topic.key.parse(col(KEY))).alias("_parsed_key"),
+        computed_here(topic.value.parse(col(VALUE))).alias("_parsed_value"),
     )
     key_error = _error(topic.key, KEY)
     value_error = _error(topic.value, VALUE)

@@ -1,5 +1,6 @@
 """ksqlDB's REST API on a node: statements, errors, records, states. None of it needs Spark."""
 
+import gzip
 import json
 import socket
 import threading
@@ -99,6 +100,7 @@ def test_error_of_a_statement_that_runs_has_the_answers_before_it(api: httpx.Cli
         ("/ksql", b"[]", 400, 40000),
         ("/ksql", b"{}", 400, 40000),
         ("/ksql", b'{"ksql": 1}', 400, 40000),
+        ("/ksql", b'{"ksql": "\\ud800;"}', 400, 40000),
         ("/ksql", b'{"ksql": "", "streamsProperties": []}', 400, 40000),
         ("/ksql", b'{"ksql": "", "streamsProperties": {"a": {}}}', 400, 40000),
         ("/ksql", b'{"ksql": "", "commandSequenceNumber": "x"}', 400, 40000),
@@ -130,6 +132,13 @@ def test_bad_requests_have_ksqldbs_codes(
     answer = api.post(path, content=body)
     assert (answer.status_code, answer.json()["error_code"]) == (status, code), answer.text
     assert answer.json()["message"]
+
+
+def test_error_names_what_a_body_lacks(api: httpx.Client) -> None:
+    packed = api.post("/ksql", content=gzip.compress(b'{"ksql": "SHOW STREAMS;"}'))
+    assert "without compression" in packed.json()["message"]
+    closed = api.post("/close-query", json={})
+    assert closed.json()["message"] == "The body must have the text queryId: the id of the query"
 
 
 def test_statement_over_one_megabyte_is_refused(api: httpx.Client) -> None:

@@ -231,6 +231,13 @@ class ClusterState:
         except (KafkaException, KeyError):
             return False
 
+    def retention_ms(self, topic: str) -> int | None:
+        """Return `retention.ms` of a topic, None where its configuration may not be read."""
+        try:
+            return int(self._topic_config(topic, "retention.ms"))
+        except (KafkaException, KeyError, TypeError, ValueError):
+            return None
+
     def _topic_config(self, topic: str, name: str) -> Any:
         """Return a property of a topic. Raises KafkaException, KeyError."""
         resource = _admin.ConfigResource(_admin.ConfigResource.Type.TOPIC, topic)

@@ -71,7 +71,7 @@ class CheckpointFiles:
     def source_positions_at(self, batch: int) -> list[dict[str, dict[int, int]]]:
         """Return the offsets at the end of a micro-batch for each source, none without its input.
 
-        Sources other than Kafka topics have none. Raises JobStartError for a damaged file.
+        Those of other sources than Kafka topics are empty. Raises JobStartError for a damaged file.
         """
         name = f"offsets/{batch}"
         content = self._read(name)

@@ -8,8 +8,10 @@ offsets must be read after that, with the producer epoch that the transaction wi
 
 import contextlib
 import functools
+import threading
 import time
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from concurrent.futures import Future
 from typing import Any, Final, TypeAlias
 
 import attrs
@@ -32,6 +34,7 @@ _INIT_TIMEOUT_S: Final = 60.0
 _INIT_ATTEMPT_S: Final = 0.03
 """The time of the first attempt; the next has twice as much."""
 _CALL_TIMEOUT_S: Final = 60.0
+_CALL_GRACE_S: Final = 5.0
 _ABORT_TIMEOUT_S: Final = 10.0
 _FAILURES: Final = (FencedError, RecordTooLargeError, AbortableError, TaskFailureError)
 
@@ -53,11 +56,10 @@ class TransactionalProducer(RecordProducer):
 
         Raises AbortableError, FencedError, TaskFailureError.
         """
-        self._call_with_records(
-            lambda: self._producer.send_offsets_to_transaction(
-                list(offsets), group, _CALL_TIMEOUT_S
-            )
+        call = functools.partial(
+            self._producer.send_offsets_to_transaction, list(offsets), group, _CALL_TIMEOUT_S
         )
+        self._call_with_records(functools.partial(_call_in_time, call))
 
     def commit(self) -> None:
         """Commit the transaction after all its records.
@@ -89,6 +91,30 @@ class TransactionalProducer(RecordProducer):
             if error.code() != KafkaError._TIMED_OUT:
                 self._producer.poll(attempt_s)
             attempt_s = min(2 * attempt_s, left_s)
+
+
+def _call_in_time(call: Callable[[], object]) -> None:
+    """Call in a thread. Raises KafkaException when the call does not return in time.
+
+    librdkafka 2.16 ignores the timeout of send_offsets_to_transaction (its issue 5456): the call
+    may never return when the coordinator of the group ends meanwhile, also when it starts again.
+    """
+    outcome: Future[None] = Future()
+
+    def run() -> None:
+        try:
+            call()
+        except BaseException as error:
+            outcome.set_exception(error)
+        else:
+            outcome.set_result(None)
+
+    threading.Thread(target=run, daemon=True).start()
+    try:
+        outcome.result(_CALL_TIMEOUT_S + _CALL_GRACE_S)
+    except TimeoutError:
+        problem = "the coordinators do not answer: offsets were not sent to the transaction"
+        raise KafkaException(KafkaError(KafkaError._TIMED_OUT, problem)) from None
 
 
 class ProducerCache(KeptProducers[TransactionalProducer]):

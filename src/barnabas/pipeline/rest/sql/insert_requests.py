@@ -19,6 +19,7 @@ from barnabas.pipeline.rest.sql.sql_errors import (
     SqlRestError,
 )
 from barnabas.pipeline.rest.sql.statement_rights import topics_of
+from barnabas.pipeline.sql import exact_json
 from barnabas.pipeline.sql import statement_values as st
 from barnabas.pipeline.sql.sql_failures import UnresolvedError
 
@@ -130,7 +131,7 @@ class _Inserting:
 def _row(line: bytes) -> dict[str, Any] | None:
     """Return the object of a line, None for something else."""
     try:
-        found = json.loads(line)
+        found = json.loads(line, parse_float=exact_json.number)
     except (ValueError, RecursionError):
         return None
     return cast(dict[str, Any], found) if isinstance(found, dict) else None

@@ -84,7 +84,9 @@ async def _part(call: SqlCall, data: bytes, *, more: bool = True) -> None:
 async def close(call: SqlCall) -> None:
     """End a push query. Raises SqlRestError when there is none of this id."""
     query_id = json_object(await read_body(call.receive)).get("queryId")
-    rows = call.context.queries.find(str(query_id))
+    if not isinstance(query_id, str):
+        raise SqlRestError(BAD_REQUEST, "The body must have the text queryId: the id of the query")
+    rows = call.context.queries.find(query_id)
     if rows is None:
         raise SqlRestError(BAD_REQUEST, f"No query with id {query_id}")
     await trio.to_thread.run_sync(rows.source.close)

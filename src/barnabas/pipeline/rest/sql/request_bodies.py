@@ -48,6 +48,10 @@ def json_object(data: bytes) -> dict[str, Any]:
     """Return the JSON object of a body; an empty body is an empty one. Raises SqlRestError."""
     try:
         found: Any = json.loads(data or b"{}")
+        json.dumps(found, ensure_ascii=False).encode()  # refuses halves of surrogate pairs
+    except UnicodeDecodeError as error:
+        problem = f"The body is not UTF-8 ({error}): send JSON as it is, without compression"
+        raise SqlRestError(BAD_REQUEST, problem) from None
     except (ValueError, RecursionError) as error:
         raise SqlRestError(BAD_REQUEST, f"The body is not JSON: {error}") from None
     if not isinstance(found, dict):

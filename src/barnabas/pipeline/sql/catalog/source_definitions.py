@@ -108,6 +108,7 @@ def declared(statement: CreateSource, types: Mapping[str, SqlType], defaults: De
         window=_window(properties, key),
         partitions=_number(properties, "PARTITIONS"),
         replicas=_number(properties, "REPLICAS"),
+        retention_ms=_number(properties, "RETENTION_MS"),
         is_read_only=statement.read_only,
     )
     return with_timestamp(source, properties)
@@ -411,6 +412,7 @@ def sink(
         window=window,
         partitions=_number(properties, "PARTITIONS") or defaults.partitions,
         replicas=_number(properties, "REPLICAS") or defaults.replicas,
+        retention_ms=_number(properties, "RETENTION_MS"),
     )
     return with_timestamp(source, properties)
 

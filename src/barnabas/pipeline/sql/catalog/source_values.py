@@ -86,6 +86,7 @@ class Source:
     timestamp: Timestamp | None = None
     partitions: int | None = None
     replicas: int | None = None
+    retention_ms: int | None = None
     is_read_only: bool = False
 
     @property

@@ -27,14 +27,22 @@ if TYPE_CHECKING:
     from barnabas.pipeline.streams.stream_app import App
 
 
-def planned(app: App, plan: QueryPlan, start: str = "earliest") -> Stream | Table:
+def planned(
+    app: App,
+    plan: QueryPlan,
+    start: str = "earliest",
+    stateless_max: int = STATELESS_RECORDS_MAX,
+) -> Stream | Table:
     """Return the result of a plan: structs of its columns as keys and values.
 
     `start` is where streams are read from without a committed position: earliest or latest.
+    `stateless_max` limits the records of a micro-batch where the query has no state.
 
     Raises UnresolvedError for what is missing.
     """
-    side = joined_sources(app, plan, start) if plan.joins else _read(app, plan, start)
+    side = (
+        joined_sources(app, plan, start) if plan.joins else _read(app, plan, start, stateless_max)
+    )
     layout = side.layout
     if isinstance(side.records, Table):
         table = side.records
@@ -56,11 +64,11 @@ def _filtered(stream: Stream, plan: QueryPlan, layout: Layout) -> Stream:
     return stream.filter(functions().col("value").isNotNull() & column_of(plan.where, layout))
 
 
-def _read(app: App, plan: QueryPlan, start: str) -> Side:
+def _read(app: App, plan: QueryPlan, start: str, stateless_max: int) -> Side:
     source, layout = plan.source.source, layout_of(plan.source)
+    limit = stateless_max if plan.aggregation is None else RECORDS_MAX
     if source.is_table:
-        return Side(read_table(app, source), layout)
-    limit = STATELESS_RECORDS_MAX if plan.aggregation is None else RECORDS_MAX
+        return Side(read_table(app, source, max_records=min(limit, RECORDS_MAX)), layout)
     return Side(read_stream(app, source, start, max_records=limit), layout)
 
 

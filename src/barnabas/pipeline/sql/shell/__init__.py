@@ -12,6 +12,7 @@
     transient_queries  SELECT: the rows of a query, as they come
     shown_values       the values of these rows as ksqlDB answers them
     inserted_rows      INSERT INTO .. VALUES, and rows as JSON, as bytes
+    misfit_numbers     numbers of such rows that their columns do not hold
     produced_rows      rows that are produced to a topic
     printed_topics     PRINT: the records of a topic
     printed_values     their keys and values as texts

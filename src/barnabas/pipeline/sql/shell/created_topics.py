@@ -19,10 +19,11 @@ if TYPE_CHECKING:
 
 _BROKER_DEFAULT: Final = -1
 _COMPACTED: Final = {"cleanup.policy": "compact"}
+_WINDOWS: Final = {"cleanup.policy": "compact,delete"}
 
 
 def create_sink(cluster: ClusterState, query: WrittenQuery) -> None:
-    """Create the topic of a query's sink, with the partitions of the topic that it reads.
+    """Create the topic of a query's sink, with partitions and retention of the first that it reads.
 
     Raises UnresolvedError, KafkaException.
     """
@@ -37,9 +38,24 @@ def create_sink(cluster: ClusterState, query: WrittenQuery) -> None:
         return
     first = topics[read[0]]
     partitions = sink.partitions or (first.partitions if first is not None else 1)
-    is_compacted = sink.is_table and sink.window is None
-    config = _COMPACTED if is_compacted else {}
-    _create(cluster, sink, partitions, config)
+    _create(cluster, sink, partitions, _sink_config(cluster, query, read[0]))
+
+
+def _sink_config(cluster: ClusterState, query: WrittenQuery, read: str) -> dict[str, str]:
+    """Return the properties of a sink's topic, as ksqlDB sets them.
+
+    Rows have the times of the records that they are from, so a retention shorter than that of the
+    records would delete them at once.
+    """
+    sink, aggregation = query.sink, query.plan.aggregation
+    window = None if aggregation is None else aggregation.window
+    if sink.is_table and window is None:
+        return _COMPACTED
+    found = cluster.retention_ms(read) if sink.retention_ms is None else sink.retention_ms
+    if found is not None and found >= 0 and window is not None and window.retention is not None:
+        found = max(found, window.retention.ms)
+    retention = {} if found is None else {"retention.ms": str(found)}
+    return {**(_WINDOWS if sink.is_table else {}), **retention}
 
 
 def create_staging(cluster: ClusterState, source: Source, name: str) -> None:
@@ -97,7 +113,9 @@ def create_declared(cluster: ClusterState, source: Source) -> None:
             f"The topic {source.topic} is not there: create it, or add PARTITIONS=1 to the "
             "properties, which creates it"
         )
-    _create(cluster, source, source.partitions, _COMPACTED if source.is_table else {})
+    retention = source.retention_ms
+    config = {} if retention is None else {"retention.ms": str(retention)}
+    _create(cluster, source, source.partitions, _COMPACTED if source.is_table else config)
 
 
 def _create(

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from barnabas.pipeline.sql import exact_json
 from barnabas.pipeline.sql.analysis.relations import Relations
 from barnabas.pipeline.sql.catalog.source_values import SourceColumn
 from barnabas.pipeline.sql.functions.casts import cast
@@ -13,6 +13,7 @@ from barnabas.pipeline.sql.functions.typed_expressions import typed
 from barnabas.pipeline.sql.planning.column_structs import struct_of
 from barnabas.pipeline.sql.planning.json_texts import value_of
 from barnabas.pipeline.sql.planning.sql_serdes import JsonColumns, key_serde, value_serde
+from barnabas.pipeline.sql.shell.misfit_numbers import misfit
 from barnabas.pipeline.sql.sql_failures import UnresolvedError, nearest
 from barnabas.pipeline.sql.sql_types import BIGINT, NULL, STRING, SqlType, to_spark, widens
 from barnabas.pipeline.streams.serdes import SerdeContext, functions
@@ -38,6 +39,15 @@ class EncodedRow:
     key: bytes | None
     value: bytes | None
     time_ms: int | None
+
+
+def time_problem(time_ms: int | None) -> str:
+    """Return why a row cannot have this ROWTIME, "" for one that it can have."""
+    if time_ms is None or time_ms > 0:
+        return ""
+    if time_ms < 0:
+        return f"ROWTIME is {time_ms}: the time of a record is not negative"
+    return "ROWTIME is 0, for which librdkafka would write the present time: 1 is the next"
 
 
 class InsertedRow:
@@ -74,6 +84,9 @@ class InsertedRow:
         )
         encoded = _encoded(rows, self.source, registry).select("key", "value", "time")
         (row,) = encoded.collect()
+        problem = time_problem(row["time"])
+        if problem:
+            raise UnresolvedError(problem)
         return EncodedRow(_bytes(row["key"]), _bytes(row["value"]), row["time"])
 
     def _column(self, name: str, kind: SqlType) -> Column:
@@ -103,17 +116,19 @@ class JsonRows:
         named = [{name.upper().strip("`"): each for name, each in row.items()} for row in rows]
         found: list[EncodedRow | str] = [self._problem(row) for row in named]
         texts = [
-            (number, json.dumps(row).encode())
+            (number, exact_json.dumps(row).encode(errors="replace"))
             for number, row in enumerate(named)
             if not found[number]
         ]
         if texts:
             for row in self._frame(texts, session, registry).collect():
-                found[row["number"]] = (
+                problem = (
                     f"a value does not have the type of its column: {self.source.schema}"
                     if row["bad"]
-                    else EncodedRow(_bytes(row["key"]), _bytes(row["value"]), row["time"])
+                    else time_problem(row["time"])
                 )
+                key, value = _bytes(row["key"]), _bytes(row["value"])
+                found[row["number"]] = problem or EncodedRow(key, value, row["time"])
         return found
 
     def _problem(self, row: Mapping[str, Any]) -> str:
@@ -124,7 +139,8 @@ class JsonRows:
                 return f"{self.source.name} has no column {name}{nearest(name, names)}"
         if self.source.is_table and any(row.get(each.name) is None for each in self.source.key):
             return f"A row of the table {self.source.name} needs its key"
-        return ""
+        found = [misfit(each.name, row.get(each.name), each.type) for each in self._columns]
+        return next(filter(None, found), "")
 
     def _frame(self, texts: list[tuple[int, bytes]], session: Any, registry: str) -> Any:
         f = functions()

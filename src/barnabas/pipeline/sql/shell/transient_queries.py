@@ -19,6 +19,7 @@ from barnabas.pipeline.sql import exact_json
 from barnabas.pipeline.sql.catalog.source_values import WINDOW_BOUNDS, SourceColumn
 from barnabas.pipeline.sql.planning.column_structs import struct_of
 from barnabas.pipeline.sql.planning.query_planning import planned
+from barnabas.pipeline.sql.planning.source_reading import RECORDS_MAX
 from barnabas.pipeline.sql.planning.sql_serdes import JsonColumns
 from barnabas.pipeline.sql.shell.answer_values import DeletedRow
 from barnabas.pipeline.sql.sql_failures import UnresolvedError
@@ -37,6 +38,9 @@ _POSITIONS_POLL_S: Final = 0.02
 _ROWS_MAX: Final = 500
 _QUEUED_MAX: Final = 10_000
 _TRIGGER: Final = "100 milliseconds"
+_COLLECTED_MAX: Final = 10_000
+"""The records of a micro-batch whose rows are collected: this process has all of them in memory,
+and none of them is sent before."""
 _starting: Final = threading.Lock()
 """Queries start one after the other: some set properties of the Spark session meanwhile."""
 
@@ -81,6 +85,8 @@ class TransientRows:
     Raises UnresolvedError for what is missing, and when the query fails.
     """
 
+    _records_max = _COLLECTED_MAX
+
     def __init__(self, app: App, plan: QueryPlan, start: str) -> None:
         """Start the query, reading from `start`: earliest or latest."""
         self._left = plan.limit
@@ -93,7 +99,7 @@ class TransientRows:
             self._start(app, plan, start)
 
     def _start(self, app: App, plan: QueryPlan, start: str) -> None:
-        records = planned(app, plan, start)
+        records = planned(app, plan, start, self._records_max)
         frame = self._frame(records.df, plan)
         self._directory = tempfile.TemporaryDirectory(prefix="barnabas-sql-")
         directory = self._directory.name
@@ -206,6 +212,8 @@ class TableRows(TransientRows):
 
     LIMIT takes the first rows in the order of the keys.
     """
+
+    _records_max = RECORDS_MAX  # the newest row of each key is kept in any case
 
     def __init__(self, app: App, plan: QueryPlan, start: str) -> None:
         """Start the query."""

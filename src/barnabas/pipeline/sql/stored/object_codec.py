@@ -97,7 +97,7 @@ def source_json(source: Source) -> Json:
         value = getattr(source, name)
         if value is not None:
             found[name] = _plain(value)
-    return found | _changed(source, ("partitions", "replicas", "is_read_only"))
+    return found | _changed(source, ("partitions", "replicas", "retention_ms", "is_read_only"))
 
 
 def read_source(found: Any) -> Source:
@@ -123,6 +123,7 @@ def read_source(found: Any) -> Source:
         timestamp=_read(Timestamp, given["timestamp"]) if "timestamp" in given else None,
         partitions=given.get("partitions"),
         replicas=given.get("replicas"),
+        retention_ms=given.get("retention_ms"),
         is_read_only=bool(given.get("is_read_only", False)),
     )
 
