@@ -187,6 +187,10 @@ REFUSED = [
         "MIN takes no WINDOWSTART",
     ),
     ("SELECT id, LATEST_BY_OFFSET(other, id) FROM r GROUP BY id", "takes constants after"),
+    ("SELECT id, LATEST_BY_OFFSET(other, 0) FROM r GROUP BY id", "1 or more values, and not 0"),
+    ("SELECT id, TOPK(other, id) FROM r GROUP BY id", "takes a constant as its last argument"),
+    ("SELECT id, TOPKDISTINCT(other, -1) FROM r GROUP BY id", "1 or more values, and not -1"),
+    ("SELECT id, TOPK(other, id, 0) FROM r GROUP BY id", "1 or more values, and not 0"),
     ("SELECT r.id FROM r JOIN s WITHIN 1 DAY ON r.id > s.id", "one comparison with ="),
     ("SELECT r.id FROM r JOIN s WITHIN 1 DAY ON r.id = r.id", "One side of ON has columns of S"),
 ]
