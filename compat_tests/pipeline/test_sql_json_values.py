@@ -13,6 +13,7 @@ import pytest
 pytest.importorskip("sqlglot")
 
 from barnabas import streams as ks
+from barnabas.pipeline.delivery.driver import spark_internals
 from barnabas.pipeline.delivery.driver.spark_library import pyspark
 from barnabas.pipeline.sql.catalog.source_values import SourceColumn
 from barnabas.pipeline.sql.functions.python_times import for_python
@@ -33,6 +34,7 @@ from barnabas.pipeline.sql.sql_types import (
     struct,
 )
 from barnabas.pipeline.streams.serdes import Serde
+from barnabas.pipeline.streams.topic_reading import HEADERS_TYPE, OnError, TopicInput, decoded
 from compat_tests import spark as setup
 from compat_tests.pipeline.test_sql_queries import driver_of, values
 
@@ -154,6 +156,29 @@ def test_values_convert_or_the_record_is_skipped(engine) -> None:
     expected = [each for _, _, each in (*IN_JSON, *IN_LINES)]
     inputs = [text for _, text, _ in (*IN_JSON, *IN_LINES)]
     assert list(zip(inputs, found, strict=True)) == list(zip(inputs, expected, strict=True))
+
+
+def test_json_of_a_record_is_read_once(engine) -> None:
+    """Spark would read it for each use of a column, and for the filter of bad records."""
+    columns = (SourceColumn("A", INTEGER), SourceColumn("B", STRING))
+    topic = TopicInput(
+        topic="orders",
+        key=ks.String(),
+        value=JsonColumns(columns, is_wrapped=True),
+        time=None,
+        on_error=OnError.SKIP,
+        dead_letters="",
+        start="earliest",
+        records_max=1,
+    )
+    records = engine.session.range(1).selectExpr(
+        *("CAST('a' AS BINARY) AS key", "CAST('{}' AS BINARY) AS value", "'orders' AS topic"),
+        *("0 AS partition", "id AS offset", "now() AS timestamp", f"NULL::{HEADERS_TYPE} headers"),
+    )
+    used = decoded(records, topic).filter("_kept AND value.B = 'x'").select("value.A", "value.B")
+    plan = spark_internals.explained(used)
+    executed = plan[plan.index("== Physical Plan ==") :]
+    assert executed.count("map_keys") == 1  # of the fields of the object
 
 
 FAR_MS = 300_000_000_000_000

@@ -302,13 +302,14 @@ def test_persistent_query_is_shown_and_pulled_by_its_key(api: httpx.Client, clic
     (created,) = api.post("/ksql", json={"ksql": text}).json()
     query = created["commandStatus"]["queryId"]
 
-    def pulled() -> list[object]:
-        body = {"ksql": f"SELECT id, n FROM {table} WHERE id = 'a';"}
+    def pulled(condition: str) -> list[object]:
+        body = {"ksql": f"SELECT id, n FROM {table} WHERE id {condition};"}
         return [each["row"]["columns"] for each in api.post("/query", json=body).json()[1:]]
 
-    wait_until(lambda: pulled() == [["a", 1]], WAIT_S)
+    wait_until(lambda: pulled("= 'a'") == [["a", 1]], WAIT_S)
     inserted(api, [{"target": clicks}, {"id": "a"}])
-    wait_until(lambda: pulled() == [["a", 2]], WAIT_S)
+    wait_until(lambda: pulled("= 'a'") == [["a", 2]], WAIT_S)
+    assert pulled("IN ('b', 'none', 'a', 'b')") == [["b", 1], ["a", 2]]
     # The topic has two records of this key, of which a SELECT on Spark takes the newest.
     header, *rows = api.post("/query", json={"ksql": f"SELECT id, n + 1 AS m FROM {table};"}).json()
     assert header["header"]["schema"] == "`ID` STRING KEY, `M` BIGINT"

@@ -847,3 +847,74 @@ def test_join_of_topics_with_other_partitions_is_refused(app, records, topics) -
     with spread:
         (found,) = records.await_count(target, 1, query)
     assert (found.key(), found.value()) == (b"a", b"1x")
+
+
+RATES = {"l": 10, "r": 1_000}
+"""The milliseconds between two records of both sides of a join, in a backlog."""
+BACKLOG = 900
+"""The records of each side: three full micro-batches, of which the last one leaves nothing."""
+
+
+def in_backlog(records: Records, *topics: str) -> None:
+    """Send the records of topics that are named as the sides are, with different rates."""
+    for topic, (name, step_ms) in zip(topics, RATES.items(), strict=True):
+        times = [number * step_ms for number in range(1, BACKLOG + 1)]
+        records.send(topic, *[("k", f"{name}{time_ms}", time_ms) for time_ms in times])
+
+
+@pytest.mark.usefixtures("few_buckets")
+def test_join_of_a_backlog_has_all_pairs_of_sides_that_differ_in_their_rates(
+    app, records, topics
+) -> None:
+    """The left side is read to 3 seconds when the right one is at 5 minutes.
+
+    The records of the right side that wait are delivered though the backlog ends with a full
+    micro-batch, which no other one follows.
+    """
+    sources = [topics.create(name) for name in RATES]
+    targets = [topics.create(name) for name in ("inner", "left", "keyed")]
+    in_backlog(records, *sources)
+    text, joining = ks.String(), app("backlog")
+    left, right = (
+        joining.topic(each, key=text, value=text, max_records=BACKLOG // 3) for each in sources
+    )
+    within: dict[str, Any] = {"within": "100 milliseconds", "value": "concat(left, ' ', right)"}
+    joining.write(left.join(right, **within), targets[0], value=text)
+    alone = {**within, "value": "concat(left, ' ', coalesce(right, '-'))"}
+    joining.write(left.left_join(right, **alone), targets[1], value=text)
+    keyed = [each.select_key("concat(key, key)") for each in (left, right)]
+    joining.write(keyed[0].join(keyed[1], **within), targets[2], value=text)
+    times = {name: [step * n for n in range(1, BACKLOG + 1)] for name, step in RATES.items()}
+    matches = {
+        f"l{one} r{other}" for one in times["l"] for other in times["r"] if abs(one - other) <= 100
+    }
+    matched = {each.split(" ")[0] for each in matches}
+    unmatched = {f"l{time_ms} -" for time_ms in times["l"] if f"l{time_ms}" not in matched}
+    with joining:
+        for target, expected in zip(targets, (matches, matches | unmatched, matches), strict=True):
+            records.await_count(target, len(expected))
+    for target, expected in zip(targets, (matches, matches | unmatched, matches), strict=True):
+        assert sorted(each.value().decode() for each in records.all(target)) == sorted(expected)
+
+
+@pytest.mark.usefixtures("few_buckets")
+def test_join_of_a_backlog_with_a_table_finds_the_row_of_each_time(app, records, topics) -> None:
+    """The app is stopped in the backlog; what waits is in its state."""
+    sources, target = [topics.create(name) for name in RATES], topics.create("out")
+    in_backlog(records, *sources)
+    text, name = ks.String(), f"{target}-app"
+
+    def joining() -> ks.App:
+        found = app(name, trigger_ms=500)
+        stream = found.topic(sources[0], key=text, value=text, max_records=BACKLOG // 3)
+        table = found.table(sources[1], key=text, value=text, max_records=BACKLOG // 3)
+        pairs = stream.join_table(table, value="concat(left, ' ', right)")
+        found.write(pairs, target, value=text)
+        return found
+
+    with joining():
+        records.await_count(target, 1)
+    with joining():
+        records.await_count(target, BACKLOG - 99)
+    found = [each.value().decode() for each in records.all(target)]
+    assert found == [f"l{ms} r{ms // 1_000 * 1_000}" for ms in range(1_000, 9_001, 10)]

@@ -11,11 +11,14 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from barnabas.pipeline.delivery.plan.task_failures import TaskFailureError
+from barnabas.pipeline.streams.kernels.held_rows import JoinedTopics
 from barnabas.pipeline.streams.kernels.kernel_chain import Chain
 from barnabas.pipeline.streams.kernels.kernel_protocol import Kernel
 from barnabas.pipeline.streams.kernels.kernel_rows import Row, Side
+from barnabas.pipeline.streams.kernels.partition_times import NO_BACKLOG
 from barnabas.pipeline.streams.kernels.session_windows import SessionWindowAggregate
 from barnabas.pipeline.streams.kernels.stream_aggregates import StreamAggregate, counting
+from barnabas.pipeline.streams.kernels.stream_joins import JoinWindows, StreamJoin
 from barnabas.pipeline.streams.kernels.stream_table_joins import StreamTableJoin
 from barnabas.pipeline.streams.kernels.suppression import until_time_limit
 from barnabas.pipeline.streams.kernels.time_windows import TimeWindowAggregate, TimeWindows
@@ -68,13 +71,35 @@ class Times:
         self.kept[lane] = time_ms
 
 
+class Backlog:
+    """What micro-batches left unread, as a checkpoint keeps it."""
+
+    is_open = True
+
+    def __init__(self) -> None:
+        self.newest: dict[str, int] = {}
+        self.read: list[tuple[str, int, bool]] = []
+
+    def newest_before(self, lane: str) -> int:
+        return self.newest.get(lane, -1)
+
+    def keep(self, lane: str, newest_ms: int) -> None:
+        self.newest[lane] = newest_ms
+
+    def partitions(self) -> list[tuple[str, int, bool]]:
+        """Return what was read, to the first task that asks."""
+        found, self.read = self.read, []
+        return found
+
+
 class Buckets:
     """The tasks of a query, without Spark: place, shuffle, step."""
 
-    def __init__(self, plan: Any) -> None:
+    def __init__(self, plan: Any, backlog: Any = NO_BACKLOG) -> None:
         self.plan = plan
         self.states: dict[int, StoredState] = {}
         self.times = Times()
+        self.backlog = backlog
 
     def run(self, *source_tasks: Sequence[Row]) -> list[Row]:
         import pyarrow as pa
@@ -84,7 +109,9 @@ class Buckets:
         placed = [
             batch
             for rows in source_tasks
-            for batch in bucket_tasks.place(self.plan, batches(rows), self.times)
+            for batch in bucket_tasks.place(
+                self.plan, batches(rows) if rows else [], self.times, self.backlog
+            )
         ]
         frame = pa.Table.from_batches(placed).to_pandas()
         return [row for group in frame.groupby("bucket") for row in self.step(*group)]
@@ -121,10 +148,15 @@ def batches(rows: Sequence[Row]) -> list[Any]:
     return [pa.RecordBatch.from_pydict(arrays)]
 
 
-def plan_of(kernel: Kernel, buckets: int = BUCKETS, partitions: int | None = None) -> Any:
+def plan_of(
+    kernel: Kernel,
+    buckets: int = BUCKETS,
+    partitions: int | None = None,
+    joined: JoinedTopics | None = None,
+) -> Any:
     from barnabas.pipeline.streams.kernels.bucket_tasks import BucketPlan
 
-    return BucketPlan(kernel, buckets, partitions)
+    return BucketPlan(kernel, buckets, partitions, joined)
 
 
 def key(number: int) -> bytes:
@@ -191,6 +223,44 @@ def test_time_of_a_partition_writes_states_that_it_changes_only() -> None:
     assert ticking.states[place].content == first
     ticking.run([Row(key(2), b"v", 12, offset=2)])
     assert ticking.states[place].content != first
+
+
+BOTH_SIDES = frozenset({Side.LEFT, Side.RIGHT})
+
+
+def uneven_rows() -> list[list[Row]]:
+    """Return the rows of two partitions on both sides; one side has a tenth of the rows."""
+    rates = {Side.LEFT: 1, Side.RIGHT: 10}
+    return [
+        [
+            Row(key(number % 7), b"%d" % number, number * step_ms, side, partition, number)
+            for number in range(300 // step_ms)
+        ]
+        for side, step_ms in rates.items()
+        for partition in (0, 1)
+    ]
+
+
+@pytest.mark.parametrize("partitions", [None, 4])
+def test_join_of_a_backlog_in_buckets_is_that_of_one_micro_batch(partitions) -> None:
+    """The last micro-batch has no rows: what waits in all buckets follows without them."""
+    join = StreamJoin(
+        lambda key, left, right: (left or b"-") + b"/" + (right or b"-"),
+        JoinWindows(2, 2),
+        BOTH_SIDES,
+    )
+    topics = JoinedTopics({"topic": (Side.LEFT, Side.RIGHT)}, is_by_partition=partitions is None)
+    at_once = Buckets(plan_of(join, partitions=partitions)).run(*uneven_rows())
+    backlog = Backlog()
+    held = Buckets(plan_of(join, partitions=partitions, joined=topics), backlog)
+    found: list[Row] = []
+    for start in range(0, 300, 30):
+        backlog.read = [("topic", partition, True) for partition in (0, 1)]
+        found += held.run(*(rows[start : start + 30] for rows in uneven_rows()))
+    assert 0 < len(found) < len(at_once)
+    backlog.read = [("topic", partition, False) for partition in (0, 1)]
+    found += held.run([])
+    assert sorted(each.value for each in found) == sorted(each.value for each in at_once)
 
 
 def test_rows_that_change_no_state_write_none() -> None:

@@ -150,7 +150,8 @@ class AppQueries:
             return self._chains.links[topic]
         check_name(topic)
         limit = max(each.records_max for each in records.inputs)
-        given = TopicInput(topic, Bytes(), Bytes(), None, OnError.FAIL, "", "earliest", limit)
+        kept = (OnError.FAIL, "", "earliest", limit, self._settings.client)
+        given = TopicInput(topic, Bytes(), Bytes(), None, *kept)
         frame = operator_chains.restored(self._read(given), records.frame)
         stream = Stream(
             operator_chains.written(records.frame),

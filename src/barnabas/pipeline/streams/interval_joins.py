@@ -11,6 +11,7 @@ from barnabas.pipeline.delivery.driver.spark_library import DataFrame
 from barnabas.pipeline.streams.joined_tables import kernel_pair, pairs_of
 from barnabas.pipeline.streams.kernel_frames import (
     PARTITIONS,
+    JoinedInputs,
     carried,
     check_keys,
     kernel_input,
@@ -68,11 +69,12 @@ def joined(
     is_eager: bool,
     value: str | None,
     has_new_keys: bool,
+    inputs: JoinedInputs,
 ) -> DataFrame:
     """Return the pairs of two streams with one key, whose times fit the windows.
 
-    Without new keys, both streams must have their keys in partitions of the same numbers. Raises
-    KeyTypeError when keys have different types.
+    Without new keys, both streams must have their keys in partitions of the same numbers. `inputs`
+    are the topics of both. Raises KeyTypeError when keys have different types.
     """
     col = functions().col
     key_type = left.schema[KEY].dataType
@@ -86,6 +88,7 @@ def joined(
         StreamJoin(kernel_pair, windows, _ALONE[kind], is_eager),
         key_type,
         partitions=PARTITIONS if has_new_keys else None,
+        inputs=inputs,
     )
     return pairs_of(pairs, left, right, value).select(KEY, VALUE, TIMESTAMP)
 

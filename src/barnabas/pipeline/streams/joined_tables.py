@@ -6,6 +6,7 @@ import json
 from barnabas.pipeline.delivery.driver.spark_library import DataFrame
 from barnabas.pipeline.streams.kernel_frames import (
     PARTITIONS,
+    JoinedInputs,
     check_keys,
     kernel_input,
     kernel_output,
@@ -39,11 +40,17 @@ _ON = "_on"
 
 
 def stream_with_table(
-    stream: DataFrame, table: DataFrame, *, on: Column | None, is_left: bool, value: str | None
+    stream: DataFrame,
+    table: DataFrame,
+    *,
+    on: Column | None,
+    is_left: bool,
+    value: str | None,
+    inputs: JoinedInputs,
 ) -> DataFrame:
     """Return the records of a stream with the table's values of their key, or of `on`.
 
-    Raises KeyTypeError.
+    `inputs` are the topics of both. Raises KeyTypeError.
     """
     col = functions().col
     key = KEY if on is None else _ON
@@ -57,6 +64,7 @@ def stream_with_table(
         rows.unionByName(changes, allowMissingColumns=True),
         StreamTableJoin(kernel_pair, is_left),
         key_type,
+        inputs=inputs,
     )
     types = _types(stream, table, k=stream.schema[KEY].dataType)
     pairs = joined.withColumn("_pair", unpacked(col(VALUE), **types))

@@ -4,12 +4,17 @@ Kernels take bytes. A key is encoded by the serde of its type, a value as JSON, 
 which decimals, times and binary values survive.
 """
 
-from collections.abc import Mapping
+import functools
+from collections.abc import Mapping, Sequence
 from typing import Final, TypeAlias, cast
+
+import attrs
 
 from barnabas.pipeline.delivery.driver.spark_library import DataFrame, pyspark
 from barnabas.pipeline.delivery.micro_batches.stream_times import StreamTimes
+from barnabas.pipeline.delivery.micro_batches.unread_records import ReadTopics, UnreadRecords
 from barnabas.pipeline.streams.kernels.bucketed_query import BUCKETS, bucketed
+from barnabas.pipeline.streams.kernels.held_rows import JoinedTopics
 from barnabas.pipeline.streams.kernels.kernel_chain import Chain
 from barnabas.pipeline.streams.kernels.kernel_protocol import Kernel, RowKernel
 from barnabas.pipeline.streams.kernels.kernel_rows import Side
@@ -32,6 +37,7 @@ from barnabas.pipeline.streams.stream_columns import (
     VALUE,
     WINDOW,
 )
+from barnabas.pipeline.streams.topic_reading import TopicInput
 
 BUCKETS_PROPERTY: Final = "spark.barnabas.streams.buckets"
 """The property of Spark for the number of buckets of each kernel."""
@@ -49,6 +55,30 @@ _JSON: Final = {
 
 class KeyTypeError(Exception):
     """Keys of two inputs have different types, or one that has no serde."""
+
+
+@attrs.frozen
+class JoinedInputs:
+    """The topics of a join, whose rows are taken in the order of their times."""
+
+    left: Sequence[TopicInput]
+    right: Sequence[TopicInput]
+
+    def topics(self, *, is_by_partition: bool) -> JoinedTopics:
+        """Return the topics with their sides."""
+        sides: dict[str, tuple[Side, ...]] = {}
+        for side, inputs in ((Side.LEFT, self.left), (Side.RIGHT, self.right)):
+            for topic in {each.topic for each in inputs}:
+                sides[topic] = (*sides.get(topic, ()), side)
+        return JoinedTopics(sides, is_by_partition)
+
+    def read(self) -> ReadTopics:
+        """Return what the tasks ask the brokers about."""
+        inputs = [*self.left, *self.right]
+        limits: dict[str, int] = {}
+        for each in inputs:
+            limits[each.topic] = min(each.records_max, limits.get(each.topic, each.records_max))
+        return ReadTopics(limits, inputs[0].client if inputs else {})
 
 
 def packed(columns: Mapping[str, Column]) -> Column:
@@ -101,14 +131,19 @@ def kernel_rows(
     *,
     partitions: int | None = None,
     clock: DataFrame | None = None,
+    inputs: JoinedInputs | None = None,
 ) -> DataFrame:
-    """Return the outputs of a kernel as rows of the next kernel, which shuffles them again."""
+    """Return the outputs of a kernel as rows of the next kernel, which shuffles them again.
+
+    With `inputs`, rows of a side wait for unread records of the other side.
+    """
     buckets = int(rows.sparkSession.conf.get(BUCKETS_PROPERTY, str(BUCKETS)))
     key = "key"
     if isinstance(kernel, RowKernel) and kernel.has_whole_tasks:
         key, task = _TASK, functions().col("partition").cast("string")
         rows = rows.withColumn(_TASK, task)
-    return bucketed(
+    described = functools.partial(
+        bucketed,
         rows,
         cast("Kernel", kernel),
         buckets=buckets,
@@ -117,6 +152,12 @@ def kernel_rows(
         clock=clock,
         times=StreamTimes.of_task,
     )
+    if inputs is None:
+        return described()
+    has_one_task = isinstance(kernel, RowKernel) and kernel.has_one_task
+    joined = inputs.topics(is_by_partition=partitions is None and not has_one_task)
+    backlog = functools.partial(UnreadRecords.of_task, inputs.read())
+    return described(joined=joined, backlog=backlog)
 
 
 def kernel_output(
@@ -127,17 +168,19 @@ def kernel_output(
     behind: RowKernel | None = None,
     partitions: int | None = None,
     clock: DataFrame | None = None,
+    inputs: JoinedInputs | None = None,
 ) -> DataFrame:
     """Return the outputs of a kernel: the key, the bytes of the value, time, headers, window.
 
     `behind` takes the outputs first: in the buckets of the kernel, or in its own when they must
-    hold whole tasks.
+    hold whole tasks. `inputs` are those of `kernel_rows`.
     """
     if behind is not None and behind.has_whole_tasks:
-        rows = kernel_rows(rows, kernel, partitions=partitions, clock=clock)
+        rows = kernel_rows(rows, kernel, partitions=partitions, clock=clock, inputs=inputs)
         outputs = kernel_rows(rows, behind)
     else:
-        outputs = kernel_rows(rows, chained(kernel, behind), partitions=partitions, clock=clock)
+        chain = chained(kernel, behind)
+        outputs = kernel_rows(rows, chain, partitions=partitions, clock=clock, inputs=inputs)
     col, to_time = functions().col, functions().timestamp_millis
     serde = key_serde(key)
     window = functions().struct(

@@ -19,6 +19,7 @@ from barnabas.pipeline.streams.interval_joins import (
     windows_of,
 )
 from barnabas.pipeline.streams.joined_tables import stream_with_table
+from barnabas.pipeline.streams.kernel_frames import JoinedInputs
 from barnabas.pipeline.streams.operator_chains import ChainedRecords, behind_topic
 from barnabas.pipeline.streams.operator_errors import OperatorError, check_plain_keys
 from barnabas.pipeline.streams.processed_streams import Processor, kernel_of, processed
@@ -359,6 +360,7 @@ class Stream:
             on=None if on is None else column(stream, on),
             is_left=is_left,
             value=value,
+            inputs=JoinedInputs(left.inputs, right.inputs),
         )
         node = topology_operators.joined_with_table(
             self.node, table.node, is_left=is_left, is_global=on is not None
@@ -386,6 +388,7 @@ class Stream:
             is_eager=eager,
             value=value,
             has_new_keys=has_new_keys,
+            inputs=JoinedInputs(left.inputs, right.inputs),
         )
         equal = () if has_new_keys else (self._topics, other._topics)
         node = topology_operators.joined_streams(

@@ -356,6 +356,7 @@ class App:
             dead_letters or f"{self.name}-dead-letters",
             start,
             max_records,
+            self._settings.client,
         )
 
     def _read(self, given: TopicInput) -> DataFrame:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Generator, Mapping
 from typing import Any, Final, TypeAlias
 
 from barnabas.pipeline.delivery.driver.spark_library import DataFrame, pyspark
+from barnabas.pipeline.delivery.micro_batches.repeatable_rows import ANY_PARTITION
 from barnabas.pipeline.delivery.plan.job_plan import RecordPosition
 from barnabas.pipeline.delivery.plan.task_failures import TaskFailureError
 from barnabas.pipeline.streams.function_results import Convert, ResultTypeError, converter
@@ -76,6 +77,16 @@ def evaluated(frame: DataFrame, columns: Mapping[str, Column]) -> DataFrame:
     added = [column.alias(name) for name, column in columns.items() if name not in frame.columns]
     with readable_errors():
         return scoped(frame).select(*kept, *added)
+
+
+def computed_here(column: Column) -> Column:
+    """Return a column that Spark computes once for each row, in this projection.
+
+    Of an expression that gives the same result each time, Spark makes a copy for each place that
+    uses the column, and moves filters with their copies below the projection. What the number of
+    a partition is part of, it leaves where it is.
+    """
+    return functions().when(functions().expr(ANY_PARTITION), column)
 
 
 @contextlib.contextmanager

@@ -25,6 +25,7 @@ from barnabas.pipeline.streams.stream_columns import (
     TIMESTAMP,
     TOPIC,
     VALUE,
+    computed_here,
     evaluated,
 )
 
@@ -60,6 +61,8 @@ class TopicInput:
     """The first position without a committed one: earliest or latest."""
     records_max: int
     """Records of one batch."""
+    client: Mapping[str, str] = attrs.field(factory=dict[str, str], repr=False)
+    """The properties of the clients that read it."""
 
 
 def source_options(client: Mapping[str, str], topic: TopicInput, on_trim: OnTrim) -> dict[str, str]:
@@ -93,8 +96,8 @@ def decoded(source: DataFrame, topic: TopicInput) -> DataFrame:
     parsed = source.select(
         *[col(name).alias(f"_raw_{name}") for name in (KEY, VALUE)],
         *[col(name).alias(f"_{name}") for name in (*_PLACES, "timestamp", "headers")],
-        topic.key.parse(col(KEY)).alias("_parsed_key"),
-        topic.value.parse(col(VALUE)).alias("_parsed_value"),
+        computed_here(topic.key.parse(col(KEY))).alias("_parsed_key"),
+        computed_here(topic.value.parse(col(VALUE))).alias("_parsed_value"),
     )
     key_error = _error(topic.key, KEY)
     value_error = _error(topic.value, VALUE)

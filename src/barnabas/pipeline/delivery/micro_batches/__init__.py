@@ -9,6 +9,7 @@ with state, which are in `streams`.
     micro_batch_markers      what a task repeats (a decision, without input or output)
     marker_records     the markers in a topic, where they do not expire
     checkpoint_files   the files of a checkpoint that micro-batches need
+    stream_times       the stream times of partitions; unread_records: what full ones left unread
     query_version      what the state of a job depends on, kept beside the checkpoint
     repeatable_rows    refuses queries that could deal the rows of a repeated micro-batch out to
                        other tasks

@@ -62,18 +62,25 @@ class CheckpointFiles:
 
     def positions_at(self, epoch: int) -> dict[str, dict[int, int]]:
         """Return the offsets at the end of an epoch as `positions` does, none without its input."""
-        name = f"offsets/{epoch}"
+        found: dict[str, dict[int, int]] = {}
+        for positions in self.source_positions_at(epoch):
+            for topic, numbers in positions.items():
+                found.setdefault(topic, {}).update(numbers)
+        return found
+
+    def source_positions_at(self, batch: int) -> list[dict[str, dict[int, int]]]:
+        """Return the offsets at the end of a micro-batch for each source, none without its input.
+
+        Those of other sources than Kafka topics are empty. Raises JobStartError for a damaged file.
+        """
+        name = f"offsets/{batch}"
         content = self._read(name)
         if content is None:
-            return {}
+            return []
         if not _is_whole(content, _LINES_BEFORE_SOURCES):
             raise _damaged(name)
-        found: dict[str, dict[int, int]] = {}
-        for line in content.decode().splitlines()[_LINES_BEFORE_SOURCES:]:
-            offsets: Any = None if line == "-" else json.loads(line)
-            if isinstance(offsets, dict):
-                _add_positions(cast("dict[str, Any]", offsets), found)
-        return found
+        lines = content.decode().splitlines()[_LINES_BEFORE_SOURCES:]
+        return [_positions("null" if line == "-" else line) for line in lines]
 
     def damaged_file(self) -> str | None:
         """Return the newest input or commit when it is not whole, None otherwise.
@@ -191,13 +198,17 @@ def arrow_uri(location: str) -> str:
     return location.replace("s3a://", "s3://", 1) if location.startswith("s3a://") else location
 
 
-def _add_positions(offsets: dict[str, Any], found: dict[str, dict[int, int]]) -> None:
-    """Add what a Kafka source has written: numbers by partition, by topic."""
-    for topic, partitions in offsets.items():
-        if isinstance(partitions, dict):
-            numbers = cast("dict[str, Any]", partitions)
-            if all(name.isdecimal() and isinstance(at, int) for name, at in numbers.items()):
-                found.setdefault(topic, {}).update({int(name): at for name, at in numbers.items()})
+def _positions(line: str) -> dict[str, dict[int, int]]:
+    """Return what a Kafka source has written: offsets by partition, by topic."""
+    offsets: Any = json.loads(line)
+    found: dict[str, dict[int, int]] = {}
+    if isinstance(offsets, dict):
+        for topic, partitions in cast("dict[str, Any]", offsets).items():
+            if isinstance(partitions, dict):
+                numbers = cast("dict[str, Any]", partitions)
+                if all(name.isdecimal() and isinstance(at, int) for name, at in numbers.items()):
+                    found[topic] = {int(name): at for name, at in numbers.items()}
+    return found
 
 
 def _is_whole(content: bytes, lines_min: int) -> bool:

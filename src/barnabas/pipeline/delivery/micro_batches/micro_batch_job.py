@@ -125,12 +125,13 @@ def _prepared(
     check(files, [*of_records, *of_offsets])
     batch = files.newest_batch()
     written = max(_written(of_records, batch), _written(of_offsets, batch))
-    is_partly_written = 0 < written < partitions and not files.is_committed(batch)
+    is_open = written > 0 and not files.is_committed(batch)
+    is_partly_written = is_open and written < partitions
     query_version.check(files, version, is_partly_written=is_partly_written)
     trimmed = _trimmed(plan, cluster.log_ranges(topics), files.positions())
-    batch_plan = MicroBatchPlan(
-        task, topic, partitions, checkpoint, {each.name: each.topic_id for each in topics}
-    )
+    topic_ids = {each.name: each.topic_id for each in topics}
+    settled = batch if is_open else None
+    batch_plan = MicroBatchPlan(task, topic, partitions, checkpoint, topic_ids, settled)
     return batch_plan, trimmed
 
 
@@ -186,7 +187,9 @@ def _query(plan: JobPlan, frame: DataFrame, batch_plan: MicroBatchPlan, output_m
         .option("checkpointLocation", batch_plan.checkpoint)
         .trigger(processingTime=f"{plan.trigger_ms} milliseconds")
     )
-    known = stream_times.known_to_tasks(frame.sparkSession, batch_plan.checkpoint)
+    known = stream_times.known_to_tasks(
+        frame.sparkSession, batch_plan.checkpoint, batch_plan.settled
+    )
     with chained_states.allowed(frame), known:
         return writer.start()
 

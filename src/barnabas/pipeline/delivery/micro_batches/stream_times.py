@@ -19,6 +19,7 @@ from barnabas.pipeline.delivery.driver.spark_library import SparkSession, pyspar
 from barnabas.pipeline.delivery.micro_batches.checkpoint_files import STREAM_TIMES, CheckpointFiles
 
 _CHECKPOINT: Final = "barnabas.streams.checkpoint"
+_SETTLED: Final = "barnabas.streams.settled"
 _BATCH: Final = "streaming.sql.batchId"
 
 UNKNOWN_MS: Final = -1
@@ -26,17 +27,22 @@ UNKNOWN_MS: Final = -1
 
 
 @contextlib.contextmanager
-def known_to_tasks(session: SparkSession, checkpoint: str) -> Generator[None]:
+def known_to_tasks(
+    session: SparkSession, checkpoint: str, settled: int | None = None
+) -> Generator[None]:
     """Name the checkpoint to the tasks of a query that starts meanwhile.
 
-    A query has the local properties of the thread that starts it.
+    `settled` is a micro-batch of which an earlier run has written rows. A query has the local
+    properties of the thread that starts it.
     """
     context = session.sparkContext
     context.setLocalProperty(_CHECKPOINT, checkpoint)
+    context.setLocalProperty(_SETTLED, None if settled is None else str(settled))
     try:
         yield
     finally:
         context.setLocalProperty(_CHECKPOINT, None)
+        context.setLocalProperty(_SETTLED, None)
 
 
 def lane_of(topic: str, partition: int) -> str:
@@ -53,15 +59,19 @@ class StreamTimes:
     batch: int
     is_first: bool = True
     """True in the first task of a micro-batch, which alone looks at the times of all partitions."""
+    is_settled: bool = False
+    """True when an earlier run has written rows of the micro-batch, so all must be as they were."""
 
     @classmethod
     def of_task(cls) -> "StreamTimes":
         """Return the times of the query and micro-batch of the running task."""
         context = pyspark().TaskContext.get()
-        location, batch = (context.getLocalProperty(name) for name in (_CHECKPOINT, _BATCH))
+        names = (_CHECKPOINT, _BATCH, _SETTLED)
+        location, batch, settled = (context.getLocalProperty(name) for name in names)
         if location is None or batch is None:
             return cls(None, 0)
-        return cls(_files(location), int(batch), context.partitionId() == 0)
+        is_first = context.partitionId() == 0
+        return cls(_files(location), int(batch), is_first, settled == batch)
 
     def before(self, lane: str) -> int:
         """Return the time at the end of the micro-batch before, UNKNOWN_MS without records."""

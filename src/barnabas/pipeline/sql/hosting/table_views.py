@@ -35,7 +35,7 @@ class TableViews:
         self._views = AppViews(client, directory)
 
     def rows(self, lookup: KeyLookup) -> tuple[list[list[Any]], int]:
-        """Return the rows of a key, and a recent time at which the view had all of its topic.
+        """Return the rows of keys, and a recent time at which the view had all of its topic.
 
         The first call for a table waits until its view has read the topic. Raises UnresolvedError
         when it does not within a minute, or cannot.
@@ -62,12 +62,16 @@ class TableViews:
         return self._views.open(spec, _READ_S)
 
     def _rows(self, view: LiveView, lookup: KeyLookup) -> list[list[Any]]:
-        if view.spec.keys.is_windowed:
-            found = view.windows(lookup.key_bytes, lookup.from_ms, lookup.to_ms)
-        else:
-            row = view.get_row(lookup.key_bytes)
-            found = [] if row is None else [row]
-        return [lookup.result(each) for each in found]
+        results: list[list[Any]] = []
+        for key in lookup.keys:
+            data = lookup.key_bytes(key)
+            if view.spec.keys.is_windowed:
+                found = view.windows(data, lookup.from_ms, lookup.to_ms)
+            else:
+                row = view.get_row(data)
+                found = [] if row is None else [row]
+            results += [lookup.result(key, each) for each in found]
+        return results
 
 
 def _keys(source: Source) -> ViewKeys:

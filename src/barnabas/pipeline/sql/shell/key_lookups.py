@@ -1,13 +1,15 @@
-"""SELECT of a table's key: which rows it wants, and what it makes of a row of a view.
+"""SELECT of a table's keys: which rows it wants, and what it makes of a row of a view.
 
 A SELECT that is not in this form runs on Spark, with the same result: the form has columns alone in
-the SELECT, and in the WHERE `key = literal` for each key column, and bounds of WINDOWSTART. The
-table is one that a query of SQL writes, so its keys have one encoding.
+the SELECT, and in the WHERE `key = literal` or `key IN (literals)` for each key column, and bounds
+of WINDOWSTART. The table is one that a query of SQL writes, so its keys have one encoding.
 """
 
 from __future__ import annotations
 
+import itertools
 import json
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -36,31 +38,34 @@ _KEYS: Final[Mapping[str, type]] = {"INTEGER": int, "BIGINT": int, "STRING": str
 """The types of keys that have one encoding, with those of their literals."""
 
 
+_KEYS_MAX: Final = 1_000
+"""Keys of a look-up; Spark reads the table once for more of them."""
+
+
 @dataclass(frozen=True)
 class KeyLookup:
-    """The rows of one key, and the columns of the result."""
+    """The rows of keys, and the columns of the result."""
 
     source: Source
-    key: Mapping[str, int | str]
+    keys: tuple[Mapping[str, int | str], ...]
     columns: tuple[str, ...]
     from_ms: int | None = None
     """The first start of a window, and the last one; None has no bound."""
     to_ms: int | None = None
 
-    @property
-    def key_bytes(self) -> bytes:
-        """The key as the table's topic has it, without its window."""
+    def key_bytes(self, key: Mapping[str, int | str]) -> bytes:
+        """Return a key as the table's topic has it, without its window."""
         columns, form = self.source.key, self.source.key_format
         if form.name == "KAFKA":
             only = columns[0]
-            return _CODECS[only.type.name].encode(self.key[only.name])
+            return _CODECS[only.type.name].encode(key[only.name])
         if not form.is_wrapped:
-            return _json(self.key[columns[0].name])
-        return _json({each.name: self.key[each.name] for each in columns})
+            return _json(key[columns[0].name])
+        return _json({each.name: key[each.name] for each in columns})
 
-    def result(self, row: ViewRow) -> list[Any]:
-        """Return the columns of a row. Raises ValueError for a value that is damaged."""
-        found: dict[str, Any] = {**self.key, _TIME: row.timestamp}
+    def result(self, key: Mapping[str, int | str], row: ViewRow) -> list[Any]:
+        """Return the columns of a row of a key. Raises ValueError for a value that is damaged."""
+        found: dict[str, Any] = {**key, _TIME: row.timestamp}
         if row.window is not None:
             found[_START], found[_END] = row.window
         found |= _values(row.value, self.source.value, self.source.value_format)
@@ -80,19 +85,34 @@ def lookup_of(statement: Select, plan: QueryPlan, catalog: Catalog) -> KeyLookup
     compared = [_comparison(each) for each in _parts(statement.where)]
     if columns is None or any(each is None for each in compared):
         return None
-    key: dict[str, int | str] = {}
+    wanted: dict[str, tuple[int | str, ...]] = {}
     bounds: dict[str, int] = {}
-    for name, sign, value in (each for each in compared if each is not None):
-        if sign == "=" and name in source.column_names and name not in key:
-            key[name] = value
-        elif name == _START and source.window is not None and isinstance(value, int):
-            bounds |= _bounds(sign, value, bounds)
+    for name, sign, values in (each for each in compared if each is not None):
+        if sign in ("=", "IN") and name in source.column_names and name not in wanted:
+            wanted[name] = values
+        elif name == _START and source.window is not None and sign != "IN":
+            if not isinstance(values[0], int):
+                return None
+            bounds |= _bounds(sign, values[0], bounds)
         else:
             return None
-    kinds = {each.name: _KEYS[each.type.name] for each in source.key}
-    if key.keys() != kinds.keys() or any(type(key[each]) is not kinds[each] for each in key):
+    keys = _keys(wanted, source)
+    if keys is None:
         return None
-    return KeyLookup(source, key, columns, bounds.get("from"), bounds.get("to"))
+    return KeyLookup(source, keys, columns, bounds.get("from"), bounds.get("to"))
+
+
+def _keys(
+    wanted: Mapping[str, tuple[int | str, ...]], source: Source
+) -> tuple[Mapping[str, int | str], ...] | None:
+    """Return the keys that have one of the values in each column, None where Spark reads them."""
+    kinds = {each.name: _KEYS[each.type.name] for each in source.key}
+    if wanted.keys() != kinds.keys() or math.prod(map(len, wanted.values())) > _KEYS_MAX:
+        return None
+    if any(type(value) is not kinds[name] for name in wanted for value in wanted[name]):
+        return None
+    different = (dict.fromkeys(values) for values in wanted.values())
+    return tuple(dict(zip(wanted, each, strict=True)) for each in itertools.product(*different))
 
 
 def _is_readable(source: Source) -> bool:
@@ -132,25 +152,34 @@ _SIGNS: Final[Mapping[type[exp.Expr], str]] = {
     exp.GTE: ">=",
     exp.LT: "<",
     exp.LTE: "<=",
+    exp.In: "IN",
 }
 
 
-def _comparison(node: exp.Expr) -> tuple[str, str, int | str] | None:
-    """Return the column, the sign and the literal of a comparison, None for other conditions."""
+def _comparison(node: exp.Expr) -> tuple[str, str, tuple[int | str, ...]] | None:
+    """Return the column, the sign and the literals of a comparison, None for other conditions."""
     sign = _SIGNS.get(type(node))
-    column, value = node.args.get("this"), node.args.get("expression")
+    column = node.args.get("this")
     if sign is None or not isinstance(column, exp.Column):
         return None
-    is_negative = isinstance(value, exp.Neg)
-    number = value.this if isinstance(value, exp.Neg) else value
+    given = node.expressions if sign == "IN" else [node.args.get("expression")]
+    values = [_literal(each) for each in given]
+    found = tuple(each for each in values if each is not None)
+    return (column.name, sign, found) if found and len(found) == len(values) else None
+
+
+def _literal(node: object) -> int | str | None:
+    """Return a text or a whole number, None for other expressions."""
+    is_negative = isinstance(node, exp.Neg)
+    number = node.this if isinstance(node, exp.Neg) else node
     if not isinstance(number, exp.Literal):
         return None
     text = str(number.this)
     if number.is_string:
-        return None if is_negative else (column.name, sign, text)
+        return None if is_negative else text
     if not text.isdecimal():
         return None
-    return column.name, sign, -int(text) if is_negative else int(text)
+    return -int(text) if is_negative else int(text)
 
 
 def _bounds(sign: str, value: int, known: Mapping[str, int]) -> dict[str, int]:

@@ -20,6 +20,7 @@ in pages, of which a step decodes those that it looks into.
     suppression         final results of windows, or one result in a time
     stream_table_joins  a stream with a table, or with a global table
     stream_joins        two streams within a time
+    held_rows           rows of joins that wait for unread rows of the other side
     table_joins         two tables by key; foreign_key_joins by a part of the value
     table_kernels       read and regroup a table; table_aggregates with undo
     old_values          changes of aggregates with the values that they replace

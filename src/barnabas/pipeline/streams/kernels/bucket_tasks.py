@@ -17,9 +17,10 @@ from barnabas.pipeline.data.key_partitioner import partition_of
 from barnabas.pipeline.delivery.plan.job_plan import REBUILD
 from barnabas.pipeline.delivery.plan.task_failures import TaskFailureError
 from barnabas.pipeline.delivery.rows.arrow_library import pa
-from barnabas.pipeline.streams.kernels import state_codec
+from barnabas.pipeline.streams.kernels import held_rows, state_codec
 from barnabas.pipeline.streams.kernels.bucket_rows import COLUMNS, columns_of, rows_of
 from barnabas.pipeline.streams.kernels.bucket_state import BucketState
+from barnabas.pipeline.streams.kernels.held_rows import HeldRows, JoinedTopics
 from barnabas.pipeline.streams.kernels.kernel_protocol import Kernel, StateMismatchError
 from barnabas.pipeline.streams.kernels.kernel_rows import (
     UNKNOWN_MS,
@@ -30,7 +31,13 @@ from barnabas.pipeline.streams.kernels.kernel_rows import (
     in_stream_order,
 )
 from barnabas.pipeline.streams.kernels.paged_stores import DamagedPageError
-from barnabas.pipeline.streams.kernels.partition_times import BATCH_TIMES, Lane, PartitionTimes
+from barnabas.pipeline.streams.kernels.partition_times import (
+    BATCH_TIMES,
+    NO_BACKLOG,
+    Backlog,
+    Lane,
+    PartitionTimes,
+)
 from barnabas.pipeline.streams.kernels.stream_aggregates import LATE
 
 _REMEMBERED_KEYS: Final = 65_536
@@ -53,6 +60,8 @@ class BucketPlan:
         default=None, validator=attrs.validators.optional(attrs.validators.ge(1))
     )
     """The partitions among which rows are distributed by key; None: they keep their partition."""
+    joined: JoinedTopics | None = None
+    """The topics of a join whose sides wait for each other; None: rows are never held."""
 
     @property
     def signature(self) -> dict[str, Any]:
@@ -67,14 +76,17 @@ def bucket_of(key: bytes | None, buckets: int) -> int:
 
 
 def place(
-    plan: BucketPlan, batches: Iterable[Any], times: PartitionTimes = BATCH_TIMES
+    plan: BucketPlan,
+    batches: Iterable[Any],
+    times: PartitionTimes = BATCH_TIMES,
+    backlog: Backlog = NO_BACKLOG,
 ) -> Iterator[Any]:
     """Yield Arrow batches with the columns `stream_time_ms`, `before_ms` and `bucket`.
 
     The stream time of a partition continues from `times`. For a kernel that acts on time, the time
-    of each source partition follows for all buckets.
+    of each source partition follows for all buckets; in a backlog, the marks of its lanes.
     """
-    reached = _Reached(times)
+    reached = _Reached(times, backlog)
     schema: Any = None
     for batch in batches:
         times_ms, before_ms = _stream_times(batch, reached, plan.kernel.timed)
@@ -88,9 +100,26 @@ def place(
         schema = placed.schema
         yield placed
     reached.keep()
-    if plan.kernel.acts_on_time and schema is not None:
+    if backlog.is_open:
+        for mark in [*reached.marks(), *_first_marks(plan, times, backlog)]:
+            yield _in_all_buckets(_schema() if schema is None else schema, plan.buckets, mark)
+    elif plan.kernel.acts_on_time and schema is not None:
         for partition, time_ms in reached.newest().items():
-            yield _time_in_all_buckets(schema, plan.buckets, partition, time_ms)
+            row = Row(None, None, time_ms, Side.TIME, partition, stream_time_ms=time_ms)
+            yield _in_all_buckets(schema, plan.buckets, row)
+
+
+def _first_marks(plan: BucketPlan, times: PartitionTimes, backlog: Backlog) -> Iterator[Row]:
+    """Yield the marks of all lanes at the end of the micro-batch before, in the first task."""
+    if plan.joined is None:
+        return
+    sides = plan.joined.sides
+    for topic, partition, is_unread in backlog.partitions():
+        for side in sides.get(topic, ()):
+            lane = Lane(side, partition, topic)
+            newest_ms = backlog.newest_before(lane.name)
+            before_ms = times.before(lane.name)
+            yield held_rows.read_mark(lane, before_ms, newest_ms, is_unread=is_unread)
 
 
 def step(plan: BucketPlan, frames: Iterable[Any], state: Any) -> Iterator[Any]:
@@ -110,14 +139,14 @@ def step(plan: BucketPlan, frames: Iterable[Any], state: Any) -> Iterator[Any]:
 def _stepped(plan: BucketPlan, frames: Iterable[Any], state: Any) -> Iterator[Any]:
     rows = [row for frame in frames for row in _rows(frame)]
     ordered = in_stream_order(rows, plan.kernel.first, plan.kernel.timed)
+    marks = held_rows.without_marks(ordered)
     is_only_time = all(row.side.is_time for row in ordered)
     if is_only_time and not state.exists:
         return
     signature = plan.signature
     before: bytes | None = state.get[0] if state.exists else None
     bucket = BucketState() if before is None else state_of(before, signature)
-    if plan.partitions is not None:
-        ordered = _distributed(ordered, plan.partitions, bucket)
+    ordered = _takeable(plan, ordered, marks, bucket)
     outputs = list(in_sequence(plan.kernel.step(ordered, bucket)))
     if late := bucket.dropped[LATE]:
         outputs.append(Row(None, None, 0, Side.LATE, offset=late))
@@ -127,6 +156,19 @@ def _stepped(plan: BucketPlan, frames: Iterable[Any], state: Any) -> Iterator[An
             state.update((after,))
     if outputs:
         yield _frame(outputs)
+
+
+def _takeable(
+    plan: BucketPlan, ordered: list[Row], marks: Sequence[Row], bucket: BucketState
+) -> list[Row]:
+    """Return the rows that the kernel takes in this micro-batch; hold those that wait."""
+    held = None
+    if plan.joined is not None and (marks or held_rows.has_held(bucket)):
+        held = HeldRows(marks, plan.kernel.first, plan.joined)
+        ordered += held.times() if plan.kernel.acts_on_time else ()
+    if plan.partitions is not None:
+        ordered = _distributed(ordered, plan.partitions, bucket)
+    return ordered if held is None else held.exchange(ordered, bucket)
 
 
 def _has_other_stores(bucket: BucketState, before: bytes, signature: dict[str, Any]) -> bool:
@@ -152,8 +194,8 @@ def damaged(signature: dict[str, Any], error: DamagedPageError) -> TaskFailureEr
 class _Reached:
     """The stream times that the lanes of a task have reached."""
 
-    def __init__(self, times: PartitionTimes) -> None:
-        self._times = times
+    def __init__(self, times: PartitionTimes, backlog: Backlog) -> None:
+        self._times, self._backlog = times, backlog
         self._before: dict[Lane, int] = {}
         self.times_ms: dict[Lane, int] = {}
         """The largest timestamps of the micro-batch."""
@@ -165,12 +207,21 @@ class _Reached:
         found = self._before.get(lane)
         if found is None:
             found = self._before[lane] = self._times.before(lane.name)
+            self.times_ms[lane] = self._backlog.newest_before(lane.name)
         return found
 
     def keep(self) -> None:
         """Keep the times for the next micro-batch."""
         for lane, before_ms in self._before.items():
             self._times.keep(lane.name, max(before_ms, self.times_ms[lane]))
+            if self._backlog.is_open:
+                self._backlog.keep(lane.name, self.times_ms[lane])
+
+    def marks(self) -> Iterator[Row]:
+        """Yield how far the lanes have been read with this micro-batch."""
+        for lane, before_ms in self._before.items():
+            newest_ms = self.times_ms[lane]
+            yield held_rows.read_mark(lane, max(before_ms, newest_ms), newest_ms)
 
     def newest(self) -> dict[int, int]:
         """Return the stream time of each partition: the larger one of its two sides."""
@@ -191,9 +242,10 @@ def _stream_times(batch: Any, reached: _Reached, timed: Timed) -> tuple[list[int
     before: list[int] = []
     for *place, key, value, time_ms, known_ms, before_ms in zip(*columns, strict=True):
         lane = Lane(*place)
-        newest_ms = reached.times_ms.get(lane, UNKNOWN_MS)
         if known_ms == UNKNOWN_MS:
             before_ms = reached.before(lane)
+        newest_ms = reached.times_ms.get(lane, UNKNOWN_MS)
+        if known_ms == UNKNOWN_MS:
             known_ms = max(time_ms, newest_ms) if timed.counts(key, value) else newest_ms
         elif before_ms != UNKNOWN_MS:
             reached.known_ms[lane] = max(before_ms, reached.known_ms.get(lane, UNKNOWN_MS))
@@ -203,8 +255,7 @@ def _stream_times(batch: Any, reached: _Reached, timed: Timed) -> tuple[list[int
     return found, before
 
 
-def _time_in_all_buckets(schema: Any, buckets: int, partition: int, time_ms: int) -> Any:
-    row = Row(None, None, time_ms, Side.TIME, partition, stream_time_ms=time_ms)
+def _in_all_buckets(schema: Any, buckets: int, row: Row) -> Any:
     values = columns_of([row])
     columns = [
         pa.array(values[field.name] * buckets, field.type)
@@ -214,6 +265,14 @@ def _time_in_all_buckets(schema: Any, buckets: int, partition: int, time_ms: int
     return pa.RecordBatch.from_arrays(
         [*columns, pa.array(range(buckets), pa.int32())], schema=schema
     )
+
+
+def _schema() -> Any:
+    """Return the schema of placed rows, for a task that reads none."""
+    headers = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+    types = {"binary": pa.binary(), "bigint": pa.int64(), "int": pa.int32()}
+    fields = [(name, types.get(kind, headers)) for name, (kind, _) in COLUMNS.items()]
+    return pa.schema([*fields, ("bucket", pa.int32())])
 
 
 def _distributed(rows: Sequence[Row], partitions: int, bucket: BucketState) -> list[Row]:

@@ -15,9 +15,15 @@ from barnabas.pipeline.delivery.driver.worker_rows import map_in_workers
 from barnabas.pipeline.streams.kernels import bucket_tasks
 from barnabas.pipeline.streams.kernels.bucket_rows import COLUMNS, SCHEMA
 from barnabas.pipeline.streams.kernels.bucket_tasks import BucketPlan
+from barnabas.pipeline.streams.kernels.held_rows import JoinedTopics
 from barnabas.pipeline.streams.kernels.kernel_protocol import Kernel
 from barnabas.pipeline.streams.kernels.kernel_rows import Side
-from barnabas.pipeline.streams.kernels.partition_times import BatchTimes, PartitionTimes
+from barnabas.pipeline.streams.kernels.partition_times import (
+    Backlog,
+    BatchTimes,
+    NoBacklog,
+    PartitionTimes,
+)
 
 BUCKETS: Final = 256
 OUTPUT_MODE: Final = "append"
@@ -33,6 +39,8 @@ def bucketed(
     partitions: int | None = None,
     clock: DataFrame | None = None,
     times: Callable[[], PartitionTimes] = BatchTimes,
+    joined: JoinedTopics | None = None,
+    backlog: Callable[[], Backlog] = NoBacklog,
 ) -> DataFrame:
     """Return the outputs of a kernel, with the columns of `bucket_rows.COLUMNS`.
 
@@ -43,16 +51,17 @@ def bucketed(
     topic: needed for kernels with time when the key of rows was changed. Each row of `clock` is a
     time of the wall clock, `time_ms`, which all buckets with a state take. `times` is called in a
     task that reads partitions, for their stream times at the end of the micro-batch before; the
-    column `source` distinguishes the partitions of several topics. The rows that the kernel drops
-    as late are observed.
+    column `source` distinguishes the partitions of several topics. With `joined`, rows wait for
+    those of the other side that `backlog`, which is called in the same tasks, says are unread. The
+    rows that the kernel drops as late are observed.
 
     The number of buckets and of partitions is fixed with the first state. The query runs in output
     mode "append". Raises ValueError when a column or a number is wrong.
     """
-    plan = BucketPlan(kernel, buckets, partitions)
+    plan = BucketPlan(kernel, buckets, partitions, joined)
 
     def place(batches: Iterable[Any]) -> Iterator[Any]:
-        return bucket_tasks.place(plan, batches, times())
+        return bucket_tasks.place(plan, batches, times(), backlog())
 
     def step(bucket: tuple[int], frames: Iterable[Any], state: Any) -> Iterator[Any]:
         return bucket_tasks.step(plan, frames, state)

@@ -29,7 +29,8 @@ _WINDOW: Final = struct.Struct(">qq")
 
 UNKNOWN_MS: Final = -1
 """No time, as a timestamp."""
-_BEHIND_ALL_MS: Final = 2**63 - 1
+BEHIND_ALL_MS: Final = 2**63 - 1
+"""The stream time of rows that come after all others."""
 
 
 class Side(enum.IntEnum):
@@ -45,11 +46,13 @@ class Side(enum.IntEnum):
     """No record: the wall clock has reached the row's timestamp."""
     LATE = 4
     """No record: the offset is the number of rows that a kernel dropped as late."""
+    READ = 5
+    """No record: how far a partition has been read (`held_rows`)."""
 
     @property
     def is_time(self) -> bool:
         """True when a row of this side is a time, not a record."""
-        return self in (Side.TIME, Side.CLOCK)
+        return self in (Side.TIME, Side.CLOCK, Side.READ)
 
 
 class Timed(enum.Enum):
@@ -138,12 +141,12 @@ def in_stream_order(
     stamped: list[tuple[int, int, int, int, int, Row]] = []
     for index, row in enumerate(by_offset):
         source = (row.side, row.partition)
-        time_ms = _BEHIND_ALL_MS if row.side is Side.CLOCK else row.stream_time_ms
+        time_ms = BEHIND_ALL_MS if row.side is Side.CLOCK else row.stream_time_ms
         if time_ms == UNKNOWN_MS:
             time_ms = reached.get(source, UNKNOWN_MS)
             if timed.counts(row.key, row.value):
                 time_ms = reached[source] = max(row.timestamp_ms, time_ms)
-        rank = _rank(row.side, first)
+        rank = rank_of(row.side, first)
         stamped.append((time_ms, rank, row.sequence, row.partition, index, row))
     stamped.sort(key=_stream_place)
     return [
@@ -168,7 +171,8 @@ def in_sequence(outputs: Iterable[Row]) -> Iterator[Row]:
         yield row._replace(sequence=place)
 
 
-def _rank(side: Side, first: Side) -> int:
+def rank_of(side: Side, first: Side) -> int:
+    """Return the place of a side among rows of the same stream time."""
     if side is Side.TIME:
         return 2
     return 0 if side is first else 1

@@ -1,5 +1,6 @@
 """The stream time of partitions from one micro-batch to the next, for the tasks of kernels."""
 
+from collections.abc import Iterable
 from typing import Final, NamedTuple, Protocol
 
 from barnabas.pipeline.streams.kernels.kernel_rows import UNKNOWN_MS
@@ -43,3 +44,44 @@ class BatchTimes:
 
 
 BATCH_TIMES: Final = BatchTimes()
+
+
+class Backlog(Protocol):
+    """The records that micro-batches left unread, as the checkpoint of a query keeps them."""
+
+    @property
+    def is_open(self) -> bool:
+        """True when this micro-batch, or the one before it, may have left records unread."""
+        ...
+
+    def newest_before(self, lane: str) -> int:
+        """Return the largest timestamp since the backlog began, UNKNOWN_MS without rows."""
+        ...
+
+    def keep(self, lane: str, newest_ms: int) -> None:
+        """Keep the largest timestamp since the backlog began."""
+        ...
+
+    def partitions(self) -> Iterable[tuple[str, int, bool]]:
+        """Return (topic, partition, True when it has unread records); in the first task only."""
+        ...
+
+
+class NoBacklog:
+    """Micro-batches that have all there is."""
+
+    is_open = False
+
+    def newest_before(self, lane: str) -> int:
+        """Return UNKNOWN_MS."""
+        return UNKNOWN_MS
+
+    def keep(self, lane: str, newest_ms: int) -> None:
+        """Forget the time."""
+
+    def partitions(self) -> Iterable[tuple[str, int, bool]]:
+        """Return nothing."""
+        return ()
+
+
+NO_BACKLOG: Final = NoBacklog()
