@@ -187,6 +187,10 @@ REFUSED = [
         "MIN takes no WINDOWSTART",
     ),
     ("SELECT id, LATEST_BY_OFFSET(other, id) FROM r GROUP BY id", "takes constants after"),
+    ("SELECT id, LATEST_BY_OFFSET(other, 0) FROM r GROUP BY id", "1 or more values, and not 0"),
+    ("SELECT id, TOPK(other, id) FROM r GROUP BY id", "takes a constant as its last argument"),
+    ("SELECT id, TOPKDISTINCT(other, -1) FROM r GROUP BY id", "1 or more values, and not -1"),
+    ("SELECT id, TOPK(other, id, 0) FROM r GROUP BY id", "1 or more values, and not 0"),
     ("SELECT r.id FROM r JOIN s WITHIN 1 DAY ON r.id > s.id", "one comparison with ="),
     ("SELECT r.id FROM r JOIN s WITHIN 1 DAY ON r.id = r.id", "One side of ON has columns of S"),
 ]
@@ -278,3 +282,27 @@ def test_column_with_the_name_of_a_unit_is_a_column_behind_the_unit() -> None:
     assert isinstance(statement, Select)
     found = relations.qualified(statement.items[0].expression)
     assert [each.table for each in found.find_all(exp.Column)] == ["", "DAYS", "DAYS"]
+
+
+@pytest.mark.parametrize(
+    ("window", "problem"),
+    [
+        ("TUMBLING (SIZE 0 SECONDS)", "1 to 4503599627370496 ms, and this one 0$"),
+        ("SESSION (0 SECONDS)", "1 to 4503599627370496 ms, and this one 0$"),
+        ("TUMBLING (SIZE 99999999999 DAYS)", "does not fit: a window has 1 to"),
+        (
+            "HOPPING (SIZE 10 SECONDS, ADVANCE BY 0 SECONDS)",
+            "Windows of 10000 ms cannot start every 0 ms: ADVANCE BY is above 0, and at most SIZE",
+        ),
+        ("HOPPING (SIZE 1 SECOND, ADVANCE BY 2 SECONDS)", "cannot start every 2000 ms"),
+    ],
+)
+def test_window_that_does_not_exist_is_refused(window: str, problem: str) -> None:
+    """Otherwise the CREATE would be answered, and its query fail."""
+    with pytest.raises(SqlError, match=problem):
+        plan(f"SELECT id, COUNT(*) AS n FROM s WINDOW {window} GROUP BY id")
+
+
+def test_expression_of_too_many_operators_is_refused() -> None:
+    with pytest.raises(SqlError, match=r"^line 1:\d+: An expression of the query has too many op"):
+        plan(f"SELECT id, {' + '.join(['id'] * 3000)} AS n FROM s")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from sqlglot import expressions as exp
 
@@ -30,6 +30,7 @@ from barnabas.pipeline.sql.functions.resolution import (
 )
 from barnabas.pipeline.sql.functions.typed_expressions import typed
 from barnabas.pipeline.sql.sql_failures import SqlError, UnresolvedError
+from barnabas.pipeline.sql.sql_types import INTEGER
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -126,16 +127,22 @@ def _check_bounds(node: exp.Expr, relations: Relations, name: str) -> None:
 
 
 def _check_numbers(node: exp.Anonymous, arguments: Sequence[TypedExpression]) -> None:
+    """Raise SqlError for a number of values that is not constant, or is below 1."""
     if node.name not in _NUMBERED or len(arguments) < 2:
         return
-    if any(each.literal is None for each in arguments[1:]):
-        raise SqlError(
-            f"{node.name} takes constants after its first argument, as in {node.name}(x, 2)",
-            *place_of(node),
-        )
+    numbers = arguments[-1:] if node.name in _TOP else arguments[1:]
+    if any(each.literal is None for each in numbers):
+        which = "a constant as its last" if node.name in _TOP else "constants after its first"
+        problem = f"{node.name} takes {which} argument, as in {node.name}(x, 2)"
+        raise SqlError(problem, *place_of(node))
+    for each in numbers:
+        if each.type == INTEGER and cast("int", each.literal) < 1:
+            problem = f"{node.name} keeps 1 or more values, and not {each.literal}"
+            raise SqlError(problem, *place_of(node))
 
 
-_NUMBERED = ("EARLIEST_BY_OFFSET", "LATEST_BY_OFFSET")
+_TOP = ("TOPK", "TOPKDISTINCT")
+_NUMBERED = (*_TOP, "EARLIEST_BY_OFFSET", "LATEST_BY_OFFSET")
 
 
 def _check_functions(node: exp.Expr) -> None:

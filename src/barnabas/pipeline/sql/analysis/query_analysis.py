@@ -38,9 +38,11 @@ from barnabas.pipeline.sql.sql_types import BIGINT, BOOLEAN, NULL, SqlType
 if TYPE_CHECKING:
     from barnabas.pipeline.sql.catalog.catalog_changes import Catalog
     from barnabas.pipeline.sql.functions.literals import TypedExpression
-    from barnabas.pipeline.sql.statement_values import Relation, Select
+    from barnabas.pipeline.sql.statement_values import Place, Relation, Select, Window
 
 _NO_PROPERTIES: Final = AggregateProperties()
+_WINDOW_MS_MAX: Final = 1 << 52
+"""The ends of longer windows leave the times of Spark."""
 
 
 @dataclass(frozen=True)
@@ -74,6 +76,17 @@ def plan_of(
     The result of a persistent query has the key among its columns. In others aggregates without
     GROUP BY have all rows as one group, with EMIT CHANGES. `properties` are those of its session.
     """
+    try:
+        return _plan_of(query, catalog, properties or _NO_PROPERTIES, is_persistent=is_persistent)
+    except RecursionError:  # operators in a row nest as brackets do, and are parsed in a loop
+        raise SqlError(
+            "An expression of the query has too many operators; divide it", *query.source.at
+        ) from None
+
+
+def _plan_of(
+    query: Select, catalog: Catalog, properties: AggregateProperties, *, is_persistent: bool
+) -> QueryPlan:
     if not is_persistent and query.emit == "CHANGES" and _is_one_group(query):
         query = replace(query, group_by=(exp.Literal.number(0),))
     source = _relation(query.source, catalog)
@@ -107,7 +120,7 @@ def plan_of(
         joins.joins,
         where,
         tuple(results.table_functions),
-        results.aggregation and aggregating_by(results.aggregation, properties or _NO_PROPERTIES),
+        results.aggregation and aggregating_by(results.aggregation, properties),
         results.having,
         key,
         value,
@@ -177,10 +190,25 @@ def _check_clauses(query: Select, *, is_table: bool) -> None:
             "PARTITION BY is for streams: a table is grouped, with GROUP BY",
             *place_of(query.partition_by[0]),
         )
+    if query.window is not None:
+        _check_window(query.window, query.source.at)
     if query.window is not None and is_table:
         raise SqlError("WINDOW is for streams, and the source is a table", *query.source.at)
     if query.emit == "FINAL" and query.window is None:
         raise SqlError("EMIT FINAL is for aggregates with WINDOW", *query.source.at)
+
+
+def _check_window(window: Window, place: Place) -> None:
+    size, advance = window.size.ms, window.advance
+    if not 0 < size <= _WINDOW_MS_MAX:
+        length = f"a window has 1 to {_WINDOW_MS_MAX} ms, and this one {size}"
+        raise SqlError(f"The length of the window does not fit: {length}", *place)
+    if advance is not None and not 0 < advance.ms <= size:
+        raise SqlError(
+            f"Windows of {size} ms cannot start every {advance.ms} ms: ADVANCE BY is above 0, and "
+            "at most SIZE",
+            *place,
+        )
 
 
 def _condition(node: exp.Expr, relations: Relations, clause: str) -> TypedExpression:
