@@ -72,13 +72,15 @@ def start(
     try:
         task = task_plan(plan, topic_ids={})
         shuffle_partitions = int(session.conf.get(_SHUFFLE_PARTITIONS))
-        batch_plan, trimmed = _prepared(plan, task, shuffle_partitions, checkpoint, version)
+        batch_plan, trimmed, settled = _prepared(
+            plan, task, shuffle_partitions, checkpoint, version
+        )
     except ConfigError as error:
         raise refused(str(error)) from error
     except (KafkaException, TimeoutError) as error:
         raise refused(str(error), is_permanent=False) from error
     session.conf.set(_SHUFFLE_PARTITIONS, str(batch_plan.partitions))
-    query = _query(plan, frame, batch_plan, output_mode)
+    query = _query(plan, frame, batch_plan, output_mode, settled)
     positions = GroupPositions(plan.group_id, task.consumer)
     topics = ClusterState(task.consumer)
     return QueryJob(
@@ -101,10 +103,11 @@ def _wait_end_of_batch(files: CheckpointFiles, timeout_s: float) -> None:
 
 def _prepared(
     plan: JobPlan, task: TaskPlan, partitions: int, checkpoint: str, version: QueryVersion
-) -> tuple[MicroBatchPlan, int]:
+) -> tuple[MicroBatchPlan, int, int | None]:
     """Create the topic of the markers, and check that they and the job belong to the checkpoint.
 
-    Returns the tasks' plan, and the number of offsets that retention deleted.
+    Returns the tasks' plan, the number of offsets that retention deleted, and the newest
+    micro-batch when tasks have written it and Spark has not completed it.
     Raises JobStartError, KafkaException, TimeoutError.
     """
     topic = markers_topic(plan.name)
@@ -130,9 +133,8 @@ def _prepared(
     query_version.check(files, version, is_partly_written=is_partly_written)
     trimmed = _trimmed(plan, cluster.log_ranges(topics), files.positions())
     topic_ids = {each.name: each.topic_id for each in topics}
-    settled = batch if is_open else None
-    batch_plan = MicroBatchPlan(task, topic, partitions, checkpoint, topic_ids, settled)
-    return batch_plan, trimmed
+    batch_plan = MicroBatchPlan(task, topic, partitions, checkpoint, topic_ids)
+    return batch_plan, trimmed, batch if is_open else None
 
 
 def _trimmed(
@@ -176,7 +178,13 @@ def markers_topic(job: str) -> str:
     return f"{job}-epochs"
 
 
-def _query(plan: JobPlan, frame: DataFrame, batch_plan: MicroBatchPlan, output_mode: str) -> Any:
+def _query(
+    plan: JobPlan,
+    frame: DataFrame,
+    batch_plan: MicroBatchPlan,
+    output_mode: str,
+    settled: int | None,
+) -> Any:
     write: Any = functools.partial(worker_tasks.micro_batch, batch_plan)
     written = map_in_workers(_outputs(frame, plan.target_topic), write, SCHEMA)
     writer = (
@@ -187,9 +195,7 @@ def _query(plan: JobPlan, frame: DataFrame, batch_plan: MicroBatchPlan, output_m
         .option("checkpointLocation", batch_plan.checkpoint)
         .trigger(processingTime=f"{plan.trigger_ms} milliseconds")
     )
-    known = stream_times.known_to_tasks(
-        frame.sparkSession, batch_plan.checkpoint, batch_plan.settled
-    )
+    known = stream_times.known_to_tasks(frame.sparkSession, batch_plan.checkpoint, settled)
     with chained_states.allowed(frame), known:
         return writer.start()
 

@@ -40,8 +40,6 @@ class MicroBatchPlan:
     checkpoint: str
     topic_ids: Mapping[str, str] = attrs.field(factory=dict[str, str])
     """The ids of the source topics, which the markers' records keep."""
-    settled: int | None = None
-    """The newest micro-batch when tasks have written it, and Spark has not completed it."""
 
 
 def run(plan: MicroBatchPlan, batches: Iterator[Any]) -> Figures:

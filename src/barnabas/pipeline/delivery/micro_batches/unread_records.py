@@ -11,6 +11,7 @@ So are, for each lane, the largest timestamps since the backlog began. These fil
 a micro-batch was full, and they are synced: rows that wait depend on them.
 """
 
+import functools
 import json
 import urllib.parse
 from collections.abc import Mapping
@@ -82,7 +83,7 @@ class UnreadRecords:
         self._since = before.since if before is not None and before.unread else self._batch
         self._known = decisions.get(self._batch)
         self.is_open = (
-            self._since < self._batch or self._known is not None or bool(self._full_topics())
+            self._since < self._batch or self._known is not None or bool(self._full_topics)
         )
         """True when this micro-batch, or the one before it, may have left records unread."""
 
@@ -122,29 +123,36 @@ class UnreadRecords:
         return self._known
 
     def _unread(self) -> set[Partition]:
-        full = self._full_topics()
-        positions = {each: at for each, at in self._positions().items() if each[0] in full}
+        positions = {
+            each: at for each, at in self._positions().items() if each[0] in self._full_topics
+        }
         ends = self._topics.ends(positions) if positions else {}
         return {each for each, end in ends.items() if end > positions[each]}
 
     def _positions(self) -> dict[Partition, int]:
         """Return the ends of the micro-batch, the first one of a topic that is read twice."""
         found: dict[Partition, int] = {}
-        for source in [] if self._files is None else self._files.source_positions_at(self._batch):
+        for source in self._sources:
             for topic in source.keys() & self._topics.records_max.keys():
                 for partition, offset in source[topic].items():
                     place = (topic, partition)
                     found[place] = min(offset, found.get(place, offset))
         return found
 
+    @functools.cached_property
+    def _sources(self) -> list[dict[str, dict[int, int]]]:
+        """The ends of the micro-batch for each source."""
+        return [] if self._files is None else self._files.source_positions_at(self._batch)
+
+    @functools.cached_property
     def _full_topics(self) -> set[str]:
-        """Return the topics of which the micro-batch may have left records unread.
+        """The topics of which the micro-batch may have left records unread.
 
         One that is settled without a decision had none.
         """
         if self._files is None or self._is_settled:
             return set()
-        ends = self._files.source_positions_at(self._batch)
+        ends = self._sources
         starts = self._files.source_positions_at(self._batch - 1)
         starts += [{}] * (len(ends) - len(starts))
         return {

@@ -89,13 +89,17 @@ def failure_of(call: Callable[[], object]) -> KafkaException | None:
         if sys.exc_info()[1] is None:
             call()
         else:
-            _call_in_thread(call)
+            call_in_thread(call)
     except KafkaException as exception:
         return exception
     return None
 
 
-def _call_in_thread(call: Callable[[], object]) -> None:
+def call_in_thread(call: Callable[[], object], timeout_s: float | None = None) -> None:
+    """Call in another thread, and raise what it raises there.
+
+    Raises TimeoutError when the call does not return in time; its thread continues.
+    """
     raised: list[BaseException] = []
 
     def run() -> None:
@@ -104,9 +108,11 @@ def _call_in_thread(call: Callable[[], object]) -> None:
         except BaseException as error:
             raised.append(error)
 
-    thread = threading.Thread(target=run, name="call of librdkafka")
+    thread = threading.Thread(target=run, name="call of librdkafka", daemon=True)
     thread.start()
-    thread.join()
+    thread.join(timeout_s)
+    if thread.is_alive():
+        raise TimeoutError
     if raised:
         raise raised.pop()
 

@@ -8,10 +8,8 @@ offsets must be read after that, with the producer epoch that the transaction wi
 
 import contextlib
 import functools
-import threading
 import time
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from concurrent.futures import Future
 from typing import Any, Final, TypeAlias
 
 import attrs
@@ -25,6 +23,7 @@ from barnabas.pipeline.delivery.writing.record_producer import (
     FencedError,
     RecordProducer,
     RecordTooLargeError,
+    call_in_thread,
     error_of,
     failure_of,
     raise_by_kind,
@@ -94,24 +93,13 @@ class TransactionalProducer(RecordProducer):
 
 
 def _call_in_time(call: Callable[[], object]) -> None:
-    """Call in a thread. Raises KafkaException when the call does not return in time.
+    """Call. Raises KafkaException when the call does not return in time.
 
     librdkafka 2.16 ignores the timeout of send_offsets_to_transaction (its issue 5456): the call
     may never return when the coordinator of the group ends meanwhile, also when it starts again.
     """
-    outcome: Future[None] = Future()
-
-    def run() -> None:
-        try:
-            call()
-        except BaseException as error:
-            outcome.set_exception(error)
-        else:
-            outcome.set_result(None)
-
-    threading.Thread(target=run, daemon=True).start()
     try:
-        outcome.result(_CALL_TIMEOUT_S + _CALL_GRACE_S)
+        call_in_thread(call, _CALL_TIMEOUT_S + _CALL_GRACE_S)
     except TimeoutError:
         problem = "the coordinators do not answer: offsets were not sent to the transaction"
         raise KafkaException(KafkaError(KafkaError._TIMED_OUT, problem)) from None

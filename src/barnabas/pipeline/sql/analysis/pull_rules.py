@@ -38,7 +38,7 @@ def check_pull(statement: Select, plan: QueryPlan, properties: Mapping[str, str]
     if not source.is_table or not _is_off(TABLE_SCAN, properties):
         return
     where = statement.where
-    if where is not None and all(_is_lookup(each, source) for each in _split(where, exp.Or)):
+    if where is not None and all(_is_lookup(each, source) for each in split(where, exp.Or)):
         return
     if _is_off(RANGE_SCAN, properties) or where is None or not _is_range(where, source):
         key = " and ".join(each.name for each in source.key)
@@ -52,19 +52,19 @@ def _is_off(name: str, properties: Mapping[str, str]) -> bool:
     return properties.get(name, "true").lower() == "false"
 
 
-def _split(node: exp.Expr, kind: type[exp.And | exp.Or]) -> Iterator[exp.Expr]:
-    """Yield the parts that AND or OR connects."""
+def split(node: exp.Expr, kind: type[exp.And | exp.Or]) -> Iterator[exp.Expr]:
+    """Yield the conditions that AND or OR connects."""
     node = node.unnest()
     if isinstance(node, kind):
-        yield from _split(node.this, kind)
-        yield from _split(node.expression, kind)
+        yield from split(node.this, kind)
+        yield from split(node.expression, kind)
     else:
         yield node
 
 
 def _is_lookup(where: exp.Expr, source: Source) -> bool:
     """True for conditions that give each key column one value, or several."""
-    found = {_looked_up(each) for each in _split(where, exp.And)}
+    found = {_looked_up(each) for each in split(where, exp.And)}
     return all(each.name in found for each in source.key)
 
 
@@ -90,10 +90,10 @@ def _is_range(where: exp.Expr, source: Source) -> bool:
     """True for one comparison with a key that is one STRING without a window."""
     if len(source.key) != 1 or source.key[0].type != STRING or source.window is not None:
         return False
-    parts = list(_split(where, exp.Or))
+    parts = list(split(where, exp.Or))
     if len(parts) > 1:
         return False
-    ranges = [_compared(each, _COMPARISONS) for each in _split(where, exp.And)]
+    ranges = [_compared(each, _COMPARISONS) for each in split(where, exp.And)]
     return ranges.count(source.key[0].name) == 1
 
 

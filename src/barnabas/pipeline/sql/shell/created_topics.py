@@ -54,8 +54,11 @@ def _sink_config(cluster: ClusterState, query: WrittenQuery, read: str) -> dict[
     found = cluster.retention_ms(read) if sink.retention_ms is None else sink.retention_ms
     if found is not None and found >= 0 and window is not None and window.retention is not None:
         found = max(found, window.retention.ms)
-    retention = {} if found is None else {"retention.ms": str(found)}
-    return {**(_WINDOWS if sink.is_table else {}), **retention}
+    return {**(_WINDOWS if sink.is_table else {}), **_retention(found)}
+
+
+def _retention(retention_ms: int | None) -> dict[str, str]:
+    return {} if retention_ms is None else {"retention.ms": str(retention_ms)}
 
 
 def create_staging(cluster: ClusterState, source: Source, name: str) -> None:
@@ -113,9 +116,8 @@ def create_declared(cluster: ClusterState, source: Source) -> None:
             f"The topic {source.topic} is not there: create it, or add PARTITIONS=1 to the "
             "properties, which creates it"
         )
-    retention = source.retention_ms
-    config = {} if retention is None else {"retention.ms": str(retention)}
-    _create(cluster, source, source.partitions, _COMPACTED if source.is_table else config)
+    config = _COMPACTED if source.is_table else _retention(source.retention_ms)
+    _create(cluster, source, source.partitions, config)
 
 
 def _create(

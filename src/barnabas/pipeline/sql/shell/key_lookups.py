@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING, Any, Final
 from sqlglot import expressions as exp
 
 from barnabas.pipeline.sql import exact_json
+from barnabas.pipeline.sql.analysis.pull_rules import split
 from barnabas.pipeline.views.view_codecs import CODECS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from barnabas.pipeline.sql.analysis.plan_values import QueryPlan
     from barnabas.pipeline.sql.catalog.catalog_changes import Catalog
@@ -36,7 +37,6 @@ _CODECS: Final = {
 }
 _KEYS: Final[Mapping[str, type]] = {"INTEGER": int, "BIGINT": int, "STRING": str}
 """The types of keys that have one encoding, with those of their literals."""
-
 
 _KEYS_MAX: Final = 1_000
 """Keys of a look-up; Spark reads the table once for more of them."""
@@ -82,7 +82,7 @@ def lookup_of(statement: Select, plan: QueryPlan, catalog: Catalog) -> KeyLookup
     if all(each.sink != source.name for each in catalog.queries):
         return None
     columns = _columns(statement, plan, source)
-    compared = [_comparison(each) for each in _parts(statement.where)]
+    compared = [_comparison(each) for each in split(statement.where, exp.And)]
     if columns is None or any(each is None for each in compared):
         return None
     wanted: dict[str, tuple[int | str, ...]] = {}
@@ -134,16 +134,6 @@ def _columns(statement: Select, plan: QueryPlan, source: Source) -> tuple[str, .
     else:
         names = tuple(each.name if isinstance(each, exp.Column) else "" for each in nodes)
     return names if all(each in known for each in names) else None
-
-
-def _parts(node: exp.Expr) -> Iterator[exp.Expr]:
-    """Yield the conditions that AND connects."""
-    node = node.unnest()
-    if isinstance(node, exp.And):
-        yield from _parts(node.this)
-        yield from _parts(node.expression)
-    else:
-        yield node
 
 
 _SIGNS: Final[Mapping[type[exp.Expr], str]] = {

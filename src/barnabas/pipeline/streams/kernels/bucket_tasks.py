@@ -244,11 +244,12 @@ def _stream_times(batch: Any, reached: _Reached, timed: Timed) -> tuple[list[int
         lane = Lane(*place)
         if known_ms == UNKNOWN_MS:
             before_ms = reached.before(lane)
-        newest_ms = reached.times_ms.get(lane, UNKNOWN_MS)
-        if known_ms == UNKNOWN_MS:
+            newest_ms = reached.times_ms[lane]
             known_ms = max(time_ms, newest_ms) if timed.counts(key, value) else newest_ms
-        elif before_ms != UNKNOWN_MS:
-            reached.known_ms[lane] = max(before_ms, reached.known_ms.get(lane, UNKNOWN_MS))
+        else:
+            newest_ms = reached.times_ms.get(lane, UNKNOWN_MS)
+            if before_ms != UNKNOWN_MS:
+                reached.known_ms[lane] = max(before_ms, reached.known_ms.get(lane, UNKNOWN_MS))
         reached.times_ms[lane] = max(known_ms, newest_ms)
         found.append(known_ms)
         before.append(before_ms)
