@@ -15,7 +15,6 @@ from compat_tests.module_times import ModuleTimes
 from compat_tests.scheduling import pytest_xdist_make_scheduler  # noqa: F401 - a hook of pytest
 from compat_tests.servers import KINDS, ServerProcess
 
-TEST_TIMEOUT_S = 180
 # Tests write old timestamps; retention by time must not delete them.
 KEEP_OLD_RECORDS = {"retention.ms": "-1"}
 _numbers = itertools.count(1)
@@ -56,8 +55,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     ours = config.getoption("--server") == "barnabas"
     skip = pytest.mark.skip(reason="holds for barnabas by choice, not for Apache Kafka")
     for item in items:
-        if not any(item.iter_markers("timeout")):
-            item.add_marker(pytest.mark.timeout(TEST_TIMEOUT_S))
         if not ours and any(item.iter_markers("barnabas_only")):
             item.add_marker(skip)
 

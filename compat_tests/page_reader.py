@@ -28,7 +28,7 @@ COMPANIONS = (
     ("registry", "8081", "schema registry ready"),
     ("pipelines", "8083", "pipelines ready"),
 )
-_LIMIT_S = 120
+_LIMIT_S = 250
 
 
 @attrs.frozen

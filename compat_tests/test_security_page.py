@@ -54,7 +54,6 @@ def test_user_of_a_secured_node_writes_and_reads_with_javas_tools(alice: Reader)
 
 
 @spark.needed
-@pytest.mark.timeout(300)
 def test_user_of_a_secured_node_reads_with_spark(alice: Reader) -> None:
     assert int(alice.run_python("spark").split("\n")[0]) >= 1
 

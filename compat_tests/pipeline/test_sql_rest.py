@@ -31,9 +31,12 @@ pytestmark = [pytest.mark.timeout(400), pytest.mark.barnabas_only, spark.needed]
 
 WAIT_S = 240.0
 KSQLDB = """
-import asyncio, json, sys
+import asyncio, functools, json, sys
+import httpx
 from ksqldb import KSQLdbClient
 
+# The package leaves an insert the 5 s of httpx, which a loaded machine may not keep.
+httpx.Client = functools.partial(httpx.Client, timeout=200)
 url, name = sys.argv[1:]
 client = KSQLdbClient(url)
 
