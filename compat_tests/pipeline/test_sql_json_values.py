@@ -5,6 +5,7 @@ the quotes, so that "1.5" is a number here.
 """
 
 import json
+import random
 from decimal import Decimal
 from typing import Any
 
@@ -172,13 +173,46 @@ def test_json_of_a_record_is_read_once(engine) -> None:
         records_max=1,
     )
     records = engine.session.range(1).selectExpr(
-        *("CAST('a' AS BINARY) AS key", "CAST('{}' AS BINARY) AS value", "'orders' AS topic"),
+        *("CAST('a' AS BINARY) AS key", "CAST(id || '{}' AS BINARY) AS value", "'orders' AS topic"),
         *("0 AS partition", "id AS offset", "now() AS timestamp", f"NULL::{HEADERS_TYPE} headers"),
     )
     used = decoded(records, topic).filter("_kept AND value.B = 'x'").select("value.A", "value.B")
     plan = spark_internals.explained(used)
     executed = plan[plan.index("== Physical Plan ==") :]
-    assert executed.count("map_keys") == 1  # of the fields of the object
+    assert executed.count("from_json") == 1
+
+
+SPELLED = {
+    "ID": ("ID", "id", "Id", r"\u0049d"),
+    "b": ("b", "B", "x"),
+    "Ab": ("Ab", "AB", "ab", "aB"),
+}
+
+
+def test_fields_are_found_in_any_case(engine) -> None:
+    """The name itself is first, then the last that is the same in upper case."""
+    chance = random.Random(7)
+    names = [name for group in SPELLED.values() for name in group]
+    rows: list[list[tuple[str, str | None]]] = [
+        [(each, chance.choice(("1", "2", None))) for each in chance.choices(names, k=count % 6)]
+        for count in range(600)
+    ]
+    columns = tuple(SourceColumn(name, STRING) for name in SPELLED)
+    serde = JsonColumns(columns, is_wrapped=True)
+    fields = (", ".join(f'"{name}": {json.dumps(text)}' for name, text in row) for row in rows)
+    texts = [f"{{{each}}}" for each in fields]
+    frame = engine.session.createDataFrame([(bytearray(t.encode()),) for t in texts], "raw binary")
+    for step in serde.steps():
+        frame = frame.select(step(pyspark("sql.functions").col("raw")).alias("raw"))
+    found = [tuple(row.raw) for row in frame.coalesce(1).collect()]
+
+    def expected(row: list[tuple[str, str | None]], name: str) -> str | None:
+        fields = [(json.loads(f'"{each}"'), value) for each, value in row]
+        upper = [(each.upper(), value) for each, value in fields]
+        return dict(fields).get(name, dict(upper).get(name.upper()))
+
+    wanted = [tuple(expected(row, name) for name in SPELLED) for row in rows]
+    assert list(zip(texts, found, strict=True)) == list(zip(texts, wanted, strict=True))
 
 
 FAR_MS = 300_000_000_000_000

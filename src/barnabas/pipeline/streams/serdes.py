@@ -4,6 +4,7 @@ The formats are those of Apache Kafka's serializers with the same names: numbers
 text is UTF-8. They are expressions of Spark, so no Python runs for them.
 """
 
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Final, TypeAlias
 
 import attrs
@@ -12,6 +13,9 @@ from barnabas.pipeline.delivery.driver.spark_library import pyspark
 
 Column: TypeAlias = Any
 """A `pyspark.sql.Column`."""
+
+Step: TypeAlias = Callable[[Column], Column]
+"""A part of what reads bytes, which takes the result of the one before."""
 
 DataType: TypeAlias = Any
 """A `pyspark.sql.types.DataType`."""
@@ -53,6 +57,14 @@ class Serde:
     def parse(self, data: Column) -> Column:
         """Return what the bytes hold, in a form of this serde."""
         raise NotImplementedError
+
+    def steps(self) -> Sequence[Step]:
+        """Return the parts of `parse`, each of which takes the result of the one before.
+
+        Spark computes each once for a record and compiles it. What one expression has to compute
+        once for several uses, it interprets.
+        """
+        return (self.parse,)
 
     def value(self, parsed: Column) -> Column:
         """Return the value of what `parse` returned."""

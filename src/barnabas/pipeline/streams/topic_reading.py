@@ -5,7 +5,7 @@ headers that name its place and the reason, as Kafka Connect writes them.
 """
 
 import enum
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import attrs
@@ -13,7 +13,7 @@ import attrs
 from barnabas.pipeline.delivery.driver.spark_library import DataFrame, SparkSession
 from barnabas.pipeline.delivery.plan import kafka_properties, task_failures
 from barnabas.pipeline.delivery.plan.job_plan import OnTrim
-from barnabas.pipeline.streams.serdes import Column, Serde, functions
+from barnabas.pipeline.streams.serdes import Column, Serde, Step, functions
 from barnabas.pipeline.streams.stream_columns import (
     HEADERS,
     KEPT,
@@ -93,12 +93,12 @@ def read(
 def decoded(source: DataFrame, topic: TopicInput) -> DataFrame:
     """Return the rows of a Kafka source with key and value decoded."""
     col = functions().col
-    parsed = source.select(
+    raw = source.select(
         *[col(name).alias(f"_raw_{name}") for name in (KEY, VALUE)],
         *[col(name).alias(f"_{name}") for name in (*_PLACES, "timestamp", "headers")],
-        computed_here(topic.key.parse(col(KEY))).alias("_parsed_key"),
-        computed_here(topic.value.parse(col(VALUE))).alias("_parsed_value"),
+        *[col(name).alias(f"_parsed_{name}") for name in (KEY, VALUE)],
     )
+    parsed = _parsed(raw, {KEY: topic.key.steps(), VALUE: topic.value.steps()})
     key_error = _error(topic.key, KEY)
     value_error = _error(topic.value, VALUE)
     frame = parsed.select(
@@ -110,6 +110,22 @@ def decoded(source: DataFrame, topic: TopicInput) -> DataFrame:
         functions().coalesce(key_error, value_error).alias("_error"),
     )
     return _marked(_timed(frame, topic), topic)
+
+
+def _parsed(frame: DataFrame, sides: Mapping[str, Sequence[Step]]) -> DataFrame:
+    """Return the frame with the steps of both sides, a projection for each, to end in the same."""
+    count = max(map(len, sides.values()))
+    for number in range(-count, 0):
+        due = [
+            (f"_parsed_{side}", steps[number])
+            for side, steps in sides.items()
+            if -number <= len(steps)
+        ]
+        made = {name: step(functions().col(name)) for name, step in due}
+        if number == -1:
+            made = {name: computed_here(column) for name, column in made.items()}
+        frame = frame.withColumns(made)
+    return frame
 
 
 def _error(serde: Serde, side: str) -> Column:

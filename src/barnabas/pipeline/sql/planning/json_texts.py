@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from barnabas.pipeline.sql.functions.map_entries import map_of_entries
+from barnabas.pipeline.sql.planning import field_texts
 from barnabas.pipeline.sql.planning.column_structs import (
     computed_once,
     each_of,
@@ -22,20 +23,10 @@ from barnabas.pipeline.streams.serdes import functions
 
 if TYPE_CHECKING:
     from barnabas.pipeline.sql.sql_types import SqlType
-    from barnabas.pipeline.streams.serdes import Column
+    from barnabas.pipeline.streams.serdes import Column, Step
 
-_OBJECT: Final = "map<string,string>"
-_LIST: Final = "array<string>"
-_NAMES: Final = "names"
-_TEXTS: Final = "texts"
 ALONE: Final = "v"
 """The name of a value that is not in an object."""
-_STRICT: Final = {
-    "mode": "PERMISSIVE",
-    "allowSingleQuotes": "false",
-    "allowNonNumericNumbers": "false",
-}
-"""What is JSON for Jackson as ksqlDB has it."""
 
 
 def text_of(data: Column) -> Column:
@@ -48,55 +39,25 @@ def wrapped(text: Column) -> Column:
     return functions().concat(functions().lit('{"v":'), text, functions().lit("}"))
 
 
-def _field_of(fields: Column, name: str) -> Column:
-    """Return the text of a field by its name, in any case where the name itself is not there.
-
-    Of fields with the same name the last one counts.
-    """
-    f = functions()
-    names = fields.getField(_NAMES)
-    same = those_of(names, lambda each: f.upper(each) == name.upper())
-    texts = fields.getField(_TEXTS)
-    places = (f.array_position(names, each) for each in (name, f.get(same, f.lit(0))))
-    return f.coalesce(*[f.get(texts, place.cast("int") - 1) for place in places])
-
-
-def _fields(found: Column) -> Column:
-    f = functions()
-    names, texts = f.reverse(f.map_keys(found)), f.reverse(f.map_values(found))
-    return f.struct(names.alias(_NAMES), texts.alias(_TEXTS))
-
-
-def _read(text: Column, kind: str, *, is_exact: bool) -> Column:
-    f = functions()
-    found = f.from_json(text, kind, _STRICT)
-    if not is_exact:
-        return found
-    # Null where a field is there twice.
-    return f.coalesce(f.try_variant_get(f.try_parse_json(text), "$", kind), found)
-
-
 def value_of(text: Column, kind: SqlType) -> Column:
     """Return the value of a text; null where it, or a value inside it, does not fit its type."""
     if kind.name == "STRUCT":
-        return _struct(text, kind)
+        return field_texts.in_one(struct_steps(kind))(text)
     is_exact = kind.has("DECIMAL")
     if kind.name == "ARRAY":
-        elements = _read(text, _LIST, is_exact=is_exact)
+        elements = field_texts.read(text, field_texts.LIST, is_exact=is_exact)
         return computed_once(elements, lambda each: _array(each, kind.element))
     if kind.name == "MAP":
-        fields = _read(text, _OBJECT, is_exact=is_exact)
+        fields = field_texts.read(text, field_texts.OBJECT, is_exact=is_exact)
         return computed_once(fields, lambda each: _map(each, kind.element))
     return json_value(text, kind)
 
 
-def _struct(text: Column, kind: SqlType) -> Column:
-    """Return a STRUCT: the texts of its fields, then their values, then both compared."""
+def struct_steps(kind: SqlType) -> tuple[Step, ...]:
+    """Return the steps from a text to a STRUCT, each of which reads the result of the one before
+    several times: the texts of its fields, their values, both compared.
+    """
     f, names = functions(), range(len(kind.fields))
-
-    def texts(fields: Column) -> Column:
-        found = [_field_of(fields, name).alias(f"t{n}") for n, (name, _) in enumerate(kind.fields)]
-        return f.when(fields.getField(_NAMES).isNotNull(), f.struct(*found))
 
     def values(texts: Column) -> Column:
         parts = [texts.getField(f"t{n}") for n in names]
@@ -112,9 +73,7 @@ def _struct(text: Column, kind: SqlType) -> Column:
         parts = [both.getField(f"v{n}").alias(name) for n, (name, _) in enumerate(kind.fields)]
         return f.when(fits, f.struct(*parts))
 
-    found = _read(text, _OBJECT, is_exact=kind.has("DECIMAL"))
-    fields = computed_once(found, _fields)
-    return computed_once(computed_once(computed_once(fields, texts), values), checked)
+    return *field_texts.field_steps(kind), values, checked
 
 
 def _array(texts: Column, element: SqlType) -> Column:

@@ -13,7 +13,7 @@ from barnabas.pipeline.sql.catalog.source_values import (
     SourceColumn,
     SourceWindow,
 )
-from barnabas.pipeline.sql.planning import delimited_texts, json_texts
+from barnabas.pipeline.sql.planning import delimited_texts, field_texts, json_texts
 from barnabas.pipeline.sql.planning.column_structs import struct_of, struct_type
 from barnabas.pipeline.sql.planning.registry_columns import RegistryColumns
 from barnabas.pipeline.sql.sql_types import BIGINT, struct
@@ -23,7 +23,7 @@ from barnabas.pipeline.streams.serdes import Serde, SerdeContext, functions
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from barnabas.pipeline.streams.serdes import Column
+    from barnabas.pipeline.streams.serdes import Column, Step
 
 _WINDOW_BYTES: Final = 8
 _KAFKA: Final[dict[str, type[Serde]]] = {
@@ -97,12 +97,15 @@ class JsonColumns(Serde):
 
     def parse(self, data: Column) -> Column:
         """Return the struct of the columns; null for bytes of another form, and for misfits."""
-        text = json_texts.text_of(data)
-        kind = struct((each.name, each.type) for each in self.columns)
-        if not self.is_wrapped:
-            kind = struct([(json_texts.ALONE, self.columns[0].type)])
-            text = json_texts.wrapped(text)
-        return json_texts.value_of(text, kind)
+        return field_texts.in_one(self.steps())(data)
+
+    def steps(self) -> Sequence[Step]:
+        """Return the steps from bytes to the struct of the columns."""
+        if self.is_wrapped:
+            kind = struct((each.name, each.type) for each in self.columns)
+            return json_texts.text_of, *json_texts.struct_steps(kind)
+        kind = struct([(json_texts.ALONE, self.columns[0].type)])
+        return json_texts.text_of, json_texts.wrapped, *json_texts.struct_steps(kind)
 
     def value(self, parsed: Column) -> Column:
         """Return the struct of the columns."""
