@@ -272,3 +272,16 @@ def test_records_that_are_not_in_the_format_are_skipped(engine) -> None:
         assert [each.value for each in objects] == [b'{"A":"\xc3\xa9","B":1,"I":0,"M":{"x":2}}']
         assert [each.value for each in lines] == [b"a\xef\xbf\xbd,9223372036854775"]
         assert [each.key for each in keys] == [b'"a"', None]
+
+
+def test_many_conditions_in_a_row(engine) -> None:
+    """Spark's planner recurses into them: 240 overflowed the stack of a thread of the JVM."""
+    conditions = " OR ".join(f"i = {number}" for number in range(240))
+    query = f"""
+    CREATE STREAM j (i BIGINT) WITH (KAFKA_TOPIC='j', VALUE_FORMAT='JSON');
+    CREATE STREAM found WITH (KAFKA_TOPIC='found') AS SELECT * FROM j WHERE {conditions};
+    """
+    with driver_of(engine, query) as driver:
+        for number in (239, 240):
+            driver.pipe("j", ks.TestRecord(None, b'{"i":%d}' % number, 5))
+        assert [each.value for each in driver.read("found")] == [b'{"I":239}']

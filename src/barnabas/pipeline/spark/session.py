@@ -30,6 +30,8 @@ _JVM_OPTIONS: Final = (
     "-XX:+UseSerialGC",
     # Loading Spark's classes passes the default limit, and each time is a full collection.
     "-XX:MetaspaceSize=256m",
+    # Catalyst recurses into expressions: 240 conditions with OR overflow the default of 1 MB.
+    "-Xss16m",
     "-Xlog:disable",
     "-Xlog:all=error:stderr",
     f"{_LOG_OPTION}{_LOG_SETTINGS}",
