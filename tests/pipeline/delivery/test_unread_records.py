@@ -73,7 +73,7 @@ def test_full_micro_batch_leaves_what_is_before_the_ends(tmp_path: Path) -> None
 
 
 def test_query_that_stops_at_its_first_ends_waits_for_nothing_behind_them(tmp_path: Path) -> None:
-    """Spark has no more of a partition that is created later."""
+    """It does not read a partition that is created later."""
     stops_at = {("l", 0): 2 * LIMIT}
     read(tmp_path, 0, {"l": {"0": LIMIT}})
     assert unread(at(tmp_path, 0, stops_at=stops_at)) == [("l", 0)]
