@@ -10,12 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from barnabas.pipeline.delivery.micro_batches.checkpoint_files import CheckpointFiles
-from barnabas.pipeline.delivery.micro_batches.stream_times import UNKNOWN_MS, StreamTimes
-from barnabas.pipeline.delivery.micro_batches.unread_records import (
-    Partition,
-    ReadTopics,
-    UnreadRecords,
-)
+from barnabas.pipeline.delivery.micro_batches.stream_times import UNKNOWN_MS, Partition, StreamTimes
+from barnabas.pipeline.delivery.micro_batches.unread_records import ReadTopics, UnreadRecords
 
 LIMIT = 10
 
@@ -45,8 +41,9 @@ def at(
     *,
     is_first: bool = True,
     is_settled: bool = False,
+    stops_at: Mapping[Partition, int] | None = None,
 ) -> UnreadRecords:
-    times = StreamTimes(CheckpointFiles(str(directory)), batch, is_first, is_settled)
+    times = StreamTimes(CheckpointFiles(str(directory)), batch, is_first, is_settled, stops_at)
     return UnreadRecords(times, Topics({"l": LIMIT, "r": LIMIT}, {}, ends))
 
 
@@ -73,6 +70,15 @@ def test_full_micro_batch_leaves_what_is_before_the_ends(tmp_path: Path) -> None
     found = at(tmp_path, 0, {("r", 0): 5, ("r", 1): 4})
     assert found.is_open
     assert found.partitions() == [("l", 0, False), ("r", 0, True), ("r", 1, False)]
+
+
+def test_query_that_stops_at_its_first_ends_waits_for_nothing_behind_them(tmp_path: Path) -> None:
+    """It does not read a partition that is created later."""
+    stops_at = {("l", 0): 2 * LIMIT}
+    read(tmp_path, 0, {"l": {"0": LIMIT}})
+    assert unread(at(tmp_path, 0, stops_at=stops_at)) == [("l", 0)]
+    read(tmp_path, 1, {"l": {"0": 2 * LIMIT, "1": 1}})
+    assert unread(at(tmp_path, 1, stops_at=stops_at)) == []
 
 
 def test_other_tasks_than_the_first_send_no_request(tmp_path: Path) -> None:

@@ -10,8 +10,8 @@ import contextlib
 import functools
 import json
 import urllib.parse
-from collections.abc import Generator
-from typing import Any, Final
+from collections.abc import Generator, Mapping
+from typing import Any, Final, TypeAlias
 
 import attrs
 
@@ -20,29 +20,41 @@ from barnabas.pipeline.delivery.micro_batches.checkpoint_files import STREAM_TIM
 
 _CHECKPOINT: Final = "barnabas.streams.checkpoint"
 _SETTLED: Final = "barnabas.streams.settled"
+_ENDS: Final = "barnabas.streams.ends"
 _BATCH: Final = "streaming.sql.batchId"
 
 UNKNOWN_MS: Final = -1
 """The time of a partition without records."""
 
+Partition: TypeAlias = tuple[str, int]
+"""A topic and the number of a partition."""
+
 
 @contextlib.contextmanager
 def known_to_tasks(
-    session: SparkSession, checkpoint: str, settled: int | None = None
+    session: SparkSession,
+    checkpoint: str,
+    settled: int | None = None,
+    ends: Mapping[Partition, int] | None = None,
 ) -> Generator[None]:
     """Name the checkpoint to the tasks of a query that starts meanwhile.
 
-    `settled` is a micro-batch of which an earlier run has written rows. A query has the local
-    properties of the thread that starts it.
+    `settled` is a micro-batch of which an earlier run has written rows, `ends` those of
+    `StreamTimes`. A query has the local properties of the thread that starts it.
     """
     context = session.sparkContext
-    context.setLocalProperty(_CHECKPOINT, checkpoint)
-    context.setLocalProperty(_SETTLED, None if settled is None else str(settled))
+    properties = {
+        _CHECKPOINT: checkpoint,
+        _SETTLED: None if settled is None else str(settled),
+        _ENDS: None if ends is None else json.dumps([[*each, end] for each, end in ends.items()]),
+    }
+    for name, value in properties.items():
+        context.setLocalProperty(name, value)
     try:
         yield
     finally:
-        context.setLocalProperty(_CHECKPOINT, None)
-        context.setLocalProperty(_SETTLED, None)
+        for name in properties:
+            context.setLocalProperty(name, None)
 
 
 def lane_of(topic: str, partition: int) -> str:
@@ -61,17 +73,19 @@ class StreamTimes:
     """True in the first task of a micro-batch, which alone looks at the times of all partitions."""
     is_settled: bool = False
     """True when an earlier run has written rows of the micro-batch, so all must be as they were."""
+    ends: Mapping[Partition, int] | None = None
+    """The ends of the topics at which a query stops to read; None when it reads what follows."""
 
     @classmethod
     def of_task(cls) -> "StreamTimes":
         """Return the times of the query and micro-batch of the running task."""
         context = pyspark().TaskContext.get()
-        names = (_CHECKPOINT, _BATCH, _SETTLED)
-        location, batch, settled = (context.getLocalProperty(name) for name in names)
+        names = (_CHECKPOINT, _BATCH, _SETTLED, _ENDS)
+        location, batch, settled, ends = (context.getLocalProperty(name) for name in names)
         if location is None or batch is None:
             return cls(None, 0)
         is_first = context.partitionId() == 0
-        return cls(_files(location), int(batch), is_first, settled == batch)
+        return cls(_files(location), int(batch), is_first, settled == batch, _ends(ends))
 
     def before(self, lane: str) -> int:
         """Return the time at the end of the micro-batch before, UNKNOWN_MS without records."""
@@ -118,6 +132,12 @@ class StreamTimes:
             return {int(batch): int(time_ms) for batch, time_ms in found.items()}
         except (ValueError, TypeError, AttributeError):  # a part of a file, after a power cut
             return {}
+
+
+def _ends(text: str | None) -> dict[Partition, int] | None:
+    if text is None:
+        return None
+    return {(topic, partition): end for topic, partition, end in json.loads(text)}
 
 
 def _path(lane: str) -> str:

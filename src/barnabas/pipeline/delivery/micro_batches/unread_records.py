@@ -4,6 +4,7 @@ Spark's Kafka source takes `maxOffsetsPerTrigger` records of a topic at most, a 
 partition, rounded down. So a micro-batch with fewer records than the limit less one for each
 partition has read all that there was. Of one with more, the ends of the partitions are requested
 from the brokers: where the end is beyond the micro-batch, another micro-batch follows for certain.
+Not so in a query that stops at the ends of its start: those are then the ends.
 
 A backlog is a sequence of micro-batches that left records unread, and the first one that did not.
 The answer of the brokers is kept in the checkpoint, so a micro-batch that is repeated has the same.
@@ -14,23 +15,20 @@ a micro-batch was full, and they are synced: rows that wait depend on them.
 import functools
 import json
 import urllib.parse
-from collections.abc import Mapping
-from typing import Any, Final, NamedTuple, TypeAlias
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, NamedTuple
 
 import attrs
 from confluent_kafka import KafkaException
 
 from barnabas.pipeline.delivery.driver.cluster_state import ClusterState
 from barnabas.pipeline.delivery.micro_batches.checkpoint_files import STREAM_TIMES, CheckpointFiles
-from barnabas.pipeline.delivery.micro_batches.stream_times import UNKNOWN_MS, StreamTimes
+from barnabas.pipeline.delivery.micro_batches.stream_times import UNKNOWN_MS, Partition, StreamTimes
 from barnabas.pipeline.delivery.plan import kafka_properties
 from barnabas.pipeline.delivery.plan.task_failures import TaskFailureError
 
 _UNREAD: Final = f"{STREAM_TIMES}/unread"
 _NEWEST: Final = f"{STREAM_TIMES}/newest-"
-
-Partition: TypeAlias = tuple[str, int]
-"""A topic and the number of a partition."""
 
 
 @attrs.frozen
@@ -45,13 +43,21 @@ class ReadTopics:
     def ends(self, partitions: Mapping[Partition, int]) -> dict[Partition, int]:
         """Return the ends of what read_committed shows. Raises TaskFailureError."""
         try:
-            cluster = ClusterState(kafka_properties.for_librdkafka(self.client))
-            return cluster.ends(list(partitions))
+            return self._cluster().ends(list(partitions))
         except KafkaException as error:
-            message = (
-                f"the ends of {', '.join(sorted({topic for topic, _ in partitions}))}: {error}"
-            )
-            raise TaskFailureError(message, is_permanent=False) from error
+            raise _unknown_ends({topic for topic, _ in partitions}, error) from error
+
+    def all_ends(self) -> dict[Partition, int]:
+        """Return the ends of all partitions as `ends` does. Raises TaskFailureError."""
+        try:
+            cluster = self._cluster()
+            topics = [each for each in cluster.topics(list(self.records_max)).values() if each]
+            return cluster.ends([(each.name, n) for each in topics for n in range(each.partitions)])
+        except KafkaException as error:
+            raise _unknown_ends(self.records_max, error) from error
+
+    def _cluster(self) -> ClusterState:
+        return ClusterState(kafka_properties.for_librdkafka(self.client))
 
 
 class ReadPartition(NamedTuple):
@@ -77,7 +83,7 @@ class UnreadRecords:
     def __init__(self, times: StreamTimes, topics: ReadTopics) -> None:
         self._files, self._batch = times.files, times.batch
         self._is_first, self._is_settled = times.is_first, times.is_settled
-        self._topics = topics
+        self._topics, self._ends = topics, times.ends
         decisions = {} if self._files is None else _decisions(self._files)
         before = decisions.get(self._batch - 1)
         self._since = before.since if before is not None and before.unread else self._batch
@@ -126,8 +132,10 @@ class UnreadRecords:
         positions = {
             each: at for each, at in self._positions().items() if each[0] in self._full_topics
         }
-        ends = self._topics.ends(positions) if positions else {}
-        return {each for each, end in ends.items() if end > positions[each]}
+        if not positions:
+            return set()
+        ends = self._topics.ends(positions) if self._ends is None else self._ends
+        return {each for each, position in positions.items() if ends.get(each, 0) > position}
 
     def _positions(self) -> dict[Partition, int]:
         """Return the ends of the micro-batch, the first one of a topic that is read twice."""
@@ -177,6 +185,10 @@ class UnreadRecords:
         """Return the newest micro-batch before this one, and its largest timestamp."""
         earlier = {batch: newest_ms for batch, newest_ms in kept.items() if batch < self._batch}
         return max(earlier.items(), default=(-1, UNKNOWN_MS))
+
+
+def _unknown_ends(topics: Iterable[str], error: KafkaException) -> TaskFailureError:
+    return TaskFailureError(f"the ends of {', '.join(sorted(topics))}: {error}", is_permanent=False)
 
 
 def _decisions(files: CheckpointFiles) -> dict[int, _Decision]:

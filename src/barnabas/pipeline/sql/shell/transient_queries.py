@@ -23,6 +23,7 @@ from barnabas.pipeline.sql.planning.source_reading import RECORDS_MAX
 from barnabas.pipeline.sql.planning.sql_serdes import JsonColumns
 from barnabas.pipeline.sql.shell.answer_values import DeletedRow
 from barnabas.pipeline.sql.sql_failures import UnresolvedError
+from barnabas.pipeline.streams.kernel_frames import JoinedInputs
 from barnabas.pipeline.streams.serdes import functions
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from barnabas.pipeline.sql.analysis.plan_values import QueryPlan
     from barnabas.pipeline.streams.serdes import Column
     from barnabas.pipeline.streams.stream_app import App
+    from barnabas.pipeline.streams.topic_reading import TopicInput
 
 _POLL_S: Final = 0.1
 _POSITIONS_S: Final = 120.0
@@ -79,6 +81,14 @@ def _key_text() -> Column:
     return functions().to_json(functions().struct(functions().col("key")))
 
 
+def _ends(inputs: Sequence[TopicInput]) -> dict[stream_times.Partition, int]:
+    """Return the present ends of topics. Raises UnresolvedError."""
+    try:
+        return JoinedInputs(inputs, ()).read().all_ends()
+    except task_failures.TaskFailureError as error:
+        raise UnresolvedError(f"The query failed: {error.failure.message}") from None
+
+
 class TransientRows:
     """The rows of a query that starts now: with EMIT CHANGES all that come, else those there are.
 
@@ -110,7 +120,10 @@ class TransientRows:
         else:
             writer = writer.trigger(processingTime=_TRIGGER)
         try:
-            with chained_states.allowed(frame), stream_times.known_to_tasks(app.spark, directory):
+            # Before Spark's own request, so that no row waits for records that are not read.
+            ends = _ends(records.inputs) if plan.emit is None and plan.joins else None
+            known = stream_times.known_to_tasks(app.spark, directory, ends=ends)
+            with chained_states.allowed(frame), known:
                 self._running: Any = writer.start()
         except BaseException:
             self._directory.cleanup()
