@@ -248,8 +248,8 @@ def test_joins_killed_in_a_backlog_have_each_value_of_kafka_streams_once(
 ) -> None:
     """The left side is read to 3 seconds when the right one is at 7 minutes.
 
-    The app is killed in a full micro-batch, after one that is full and leaves nothing, and in one
-    with later records, which come before the second one is repeated.
+    The app is killed in a full micro-batch, and after one that is full and leaves nothing, which is
+    repeated when later records are there.
     """
     app = JoinedApp(bootstrap, topics, tmp_path)
     app.input.send("l", 0, BACKLOG - 300, 10, BEGAN_MS)
@@ -263,7 +263,6 @@ def test_joins_killed_in_a_backlog_have_each_value_of_kafka_streams_once(
     app.input.send("l", 1, 500, 10, LATER_MS)
     app.input.send("r", 0, 20, 100, LATER_MS)
     app.input.send("r", 1, 300, 300, LATER_MS)
-    app.is_killed_at("begun")
     app.driver.start()
     app.wait()
     app.driver.kill()
