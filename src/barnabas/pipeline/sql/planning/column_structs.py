@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Any, Final
 
 from barnabas.pipeline.delivery.driver.spark_library import pyspark
@@ -12,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from barnabas.pipeline.sql.catalog.source_values import SourceColumn
-    from barnabas.pipeline.streams.serdes import Column
+    from barnabas.pipeline.streams.serdes import Column, Step
 
 EMPTY: Final = "_is_there"
 """The field of a struct that has no columns: Spark's formats have no empty struct."""
@@ -44,6 +45,12 @@ def computed_once(value: Column, use: Callable[[Column], Column]) -> Column:
     """Return what `use` makes of a value. Spark computes the value once, also inside of lambdas."""
     f = functions()
     return f.get(f.transform(f.array(value), use), f.lit(0))
+
+
+def in_one(steps: Sequence[Step]) -> Step:
+    """Return the steps as one expression, which computes each of them once."""
+    first, *rest = steps
+    return lambda data: functools.reduce(computed_once, rest, first(data))
 
 
 def those_of(array: Column, condition: Callable[[Column], Column]) -> Column:

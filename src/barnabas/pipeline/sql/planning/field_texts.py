@@ -7,11 +7,10 @@ their names compared in upper case, which Spark does not compile.
 
 from __future__ import annotations
 
-import functools
 from itertools import chain
 from typing import TYPE_CHECKING, Final
 
-from barnabas.pipeline.sql.planning.column_structs import computed_once, each_of
+from barnabas.pipeline.sql.planning.column_structs import computed_once, each_of, struct_of
 from barnabas.pipeline.streams.serdes import functions
 
 if TYPE_CHECKING:
@@ -38,12 +37,6 @@ def read(text: Column, kind: str, *, is_exact: bool) -> Column:
         return found
     # Null where a field is there twice.
     return f.coalesce(f.try_variant_get(f.try_parse_json(text), "$", kind), found)
-
-
-def in_one(steps: Sequence[Step]) -> Step:
-    """Return the steps as one expression, which computes each of them once."""
-    first, *rest = steps
-    return lambda data: functools.reduce(computed_once, rest, first(data))
 
 
 def field_steps(kind: SqlType) -> tuple[Step, ...]:
@@ -90,7 +83,7 @@ def _array(names: Iterable[str]) -> Column:
 
 
 def _struct(texts: Iterable[Column]) -> Column:
-    return functions().struct(*[text.alias(f"t{n}") for n, text in enumerate(texts)])
+    return struct_of([(f"t{n}", text) for n, text in enumerate(texts)])
 
 
 def _reversed(fields: Column) -> Column:

@@ -16,6 +16,7 @@ from barnabas.pipeline.sql.planning.column_structs import (
     computed_once,
     each_of,
     each_value_of,
+    in_one,
     those_of,
 )
 from barnabas.pipeline.sql.planning.simple_texts import json_value
@@ -42,7 +43,7 @@ def wrapped(text: Column) -> Column:
 def value_of(text: Column, kind: SqlType) -> Column:
     """Return the value of a text; null where it, or a value inside it, does not fit its type."""
     if kind.name == "STRUCT":
-        return field_texts.in_one(struct_steps(kind))(text)
+        return in_one(struct_steps(kind))(text)
     is_exact = kind.has("DECIMAL")
     if kind.name == "ARRAY":
         elements = field_texts.read(text, field_texts.LIST, is_exact=is_exact)

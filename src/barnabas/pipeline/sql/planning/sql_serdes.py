@@ -13,8 +13,8 @@ from barnabas.pipeline.sql.catalog.source_values import (
     SourceColumn,
     SourceWindow,
 )
-from barnabas.pipeline.sql.planning import delimited_texts, field_texts, json_texts
-from barnabas.pipeline.sql.planning.column_structs import struct_of, struct_type
+from barnabas.pipeline.sql.planning import delimited_texts, json_texts
+from barnabas.pipeline.sql.planning.column_structs import in_one, struct_of, struct_type
 from barnabas.pipeline.sql.planning.registry_columns import RegistryColumns
 from barnabas.pipeline.sql.sql_types import BIGINT, struct
 from barnabas.pipeline.streams import serdes
@@ -97,15 +97,18 @@ class JsonColumns(Serde):
 
     def parse(self, data: Column) -> Column:
         """Return the struct of the columns; null for bytes of another form, and for misfits."""
-        return field_texts.in_one(self.steps())(data)
+        return in_one(self.steps())(data)
 
     def steps(self) -> Sequence[Step]:
         """Return the steps from bytes to the struct of the columns."""
-        if self.is_wrapped:
-            kind = struct((each.name, each.type) for each in self.columns)
-            return json_texts.text_of, *json_texts.struct_steps(kind)
-        kind = struct([(json_texts.ALONE, self.columns[0].type)])
-        return json_texts.text_of, json_texts.wrapped, *json_texts.struct_steps(kind)
+        fields = [(each.name, each.type) for each in self.columns]
+        if not self.is_wrapped:
+            fields = [(json_texts.ALONE, self.columns[0].type)]
+        return self._text, *json_texts.struct_steps(struct(fields))
+
+    def _text(self, data: Column) -> Column:
+        text = json_texts.text_of(data)
+        return text if self.is_wrapped else json_texts.wrapped(text)
 
     def value(self, parsed: Column) -> Column:
         """Return the struct of the columns."""

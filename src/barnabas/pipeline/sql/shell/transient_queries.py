@@ -29,6 +29,7 @@ from barnabas.pipeline.streams.serdes import functions
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from barnabas.pipeline.delivery.plan.job_plan import JobFailure
     from barnabas.pipeline.sql.analysis.plan_values import QueryPlan
     from barnabas.pipeline.streams.serdes import Column
     from barnabas.pipeline.streams.stream_app import App
@@ -86,7 +87,11 @@ def _ends(inputs: Sequence[TopicInput]) -> dict[stream_times.Partition, int]:
     try:
         return JoinedInputs(inputs, ()).read().all_ends()
     except task_failures.TaskFailureError as error:
-        raise UnresolvedError(f"The query failed: {error.failure.message}") from None
+        raise _failed(error.failure) from None
+
+
+def _failed(failure: JobFailure) -> UnresolvedError:
+    return UnresolvedError(f"The query failed: {failure.message}")
 
 
 class TransientRows:
@@ -216,7 +221,7 @@ class TransientRows:
         error = self._running.exception()
         if error is not None and not self._is_closed.is_set():
             failure = task_failures.from_text(str(error))
-            raise UnresolvedError(f"The query failed: {failure.message}") from None
+            raise _failed(failure) from None
         return False
 
 
