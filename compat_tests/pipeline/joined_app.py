@@ -37,8 +37,6 @@ if __name__ == "__main__":
         given["name"],
         given["bootstrap"],
         state=given["state"],
-        # A query that starts waits for the transactions of one that was killed.
-        properties={"transaction.timeout.ms": "4000"},
         master="local[2]",
         spark={
             "spark.sql.shuffle.partitions": "2",

@@ -22,6 +22,7 @@ from barnabas.pipeline.delivery.writing.transactional_producer import (
     TransactionalProducer,
     TransactionSettings,
     abandon,
+    committed_after,
     transaction,
 )
 from barnabas.testing import Node
@@ -176,6 +177,26 @@ def poll_for(seconds: float, producer: TransactionalProducer) -> None:
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         producer.poll()
+
+
+def test_offsets_after_a_killed_worker_are_read_without_waiting_for_its_transaction() -> None:
+    """It would end after transaction.timeout.ms, here 15 minutes."""
+    with Node() as node:
+        create_topic(node, "source", partitions=1)
+        properties = {"bootstrap.servers": node.bootstrap}
+        settings = TransactionSettings(
+            "job", 1, {**properties, "transaction.timeout.ms": 900_000}, properties
+        )
+        for number in range(2):
+            with transaction(settings, f"job-{number}", [SOURCE]) as begun:
+                begun.send_offsets([TopicPartition(*SOURCE, 5 + number)])
+        killed = TransactionalProducer({**settings.producer, "transactional.id": "job-1"})
+        killed.begin()
+        killed.send_offsets([TopicPartition(*SOURCE, 9)], begun.reader.consumer_group_metadata())
+        (found,) = committed_after(settings, ["job-0", "job-1"], [SOURCE])
+        assert found.offset == 6
+        with pytest.raises(FencedError):
+            killed.commit()
 
 
 def produce_for(seconds: float, producer: TransactionalProducer) -> None:

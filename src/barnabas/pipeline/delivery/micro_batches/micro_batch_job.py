@@ -23,6 +23,7 @@ from barnabas.pipeline.delivery.driver.worker_rows import map_in_workers
 from barnabas.pipeline.delivery.micro_batches import (
     marker_records,
     micro_batch_markers,
+    micro_batch_tasks,
     query_version,
     repeatable_rows,
     stream_times,
@@ -40,12 +41,13 @@ from barnabas.pipeline.delivery.plan.job_plan import (
     JobProgress,
 )
 from barnabas.pipeline.delivery.plan.start_positions import PartitionState, Remedies
-from barnabas.pipeline.delivery.plan.task_failures import JobStartError, refused
+from barnabas.pipeline.delivery.plan.task_failures import JobStartError, TaskFailureError, refused
 from barnabas.pipeline.delivery.plan.task_plans import task_plan
 from barnabas.pipeline.delivery.plan.worker_plan import TaskPlan
 from barnabas.pipeline.delivery.rows.collected_rows import FAILED
 from barnabas.pipeline.delivery.rows.task_figures import SCHEMA
-from barnabas.pipeline.delivery.writing.transactional_producer import committed, offset_reader
+from barnabas.pipeline.delivery.writing.record_producer import AbortableError, FencedError
+from barnabas.pipeline.delivery.writing.transactional_producer import committed_after
 
 _SHUFFLE_PARTITIONS: Final = "spark.sql.shuffle.partitions"
 _BATCH_POLL_S: Final = 0.01
@@ -77,8 +79,10 @@ def start(
         )
     except ConfigError as error:
         raise refused(str(error)) from error
-    except (KafkaException, TimeoutError) as error:
+    except (KafkaException, AbortableError, FencedError, TimeoutError) as error:
         raise refused(str(error), is_permanent=False) from error
+    except TaskFailureError as error:
+        raise JobStartError(error.failure) from error
     session.conf.set(_SHUFFLE_PARTITIONS, str(batch_plan.partitions))
     query = _query(plan, frame, batch_plan, output_mode, settled)
     positions = GroupPositions(plan.group_id, task.consumer)
@@ -108,16 +112,18 @@ def _prepared(
 
     Returns the tasks' plan, the number of offsets that retention deleted, and the newest
     micro-batch when tasks have written it and Spark has not completed it.
-    Raises JobStartError, KafkaException, TimeoutError.
+
+    Raises JobStartError, TaskFailureError, KafkaException, AbortableError, FencedError,
+    TimeoutError.
     """
     topic = markers_topic(plan.name)
     cluster = ClusterState(task.consumer)
     cluster.create_topic(topic, partitions, marker_records.TOPIC_CONFIG)
     found = cluster.topics([topic])[topic]
     partitions = found.partitions if found is not None else 0
+    of_offsets = _offset_markers(task, topic, partitions)
     records = marker_records.newest(task.consumer, topic, range(partitions))
     of_records = [record.marker for record in records]
-    of_offsets = _offset_markers(task.consumer, plan.group_id, topic, partitions)
     known = dict(plan.topic_ids)
     for record in records:
         known |= record.topic_ids
@@ -164,11 +170,12 @@ def _written(markers: Sequence[Marker], batch: int) -> int:
     return sum(marker.next_batch == batch + 1 for marker in markers)
 
 
-def _offset_markers(
-    consumer: Mapping[str, Any], group_id: str, topic: str, partitions: int
-) -> list[Marker]:
+def _offset_markers(task: TaskPlan, topic: str, partitions: int) -> list[Marker]:
+    """Return the markers in the group's offsets. Ends the transactions of killed tasks."""
+    settings = micro_batch_tasks.transaction_settings(task)
+    ids = [micro_batch_tasks.transactional_id(task, number) for number in range(partitions)]
     pairs = [(topic, number) for number in range(partitions)]
-    found = committed(offset_reader(group_id, consumer), pairs)
+    found = committed_after(settings, ids, pairs)
     markers = (micro_batch_markers.decode(entry.offset, entry.metadata) for entry in found)
     return [marker for marker in markers if marker is not None]
 

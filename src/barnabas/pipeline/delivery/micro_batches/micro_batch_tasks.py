@@ -60,6 +60,16 @@ def run(plan: MicroBatchPlan, batches: Iterator[Any]) -> Figures:
     return _MicroBatchTask(plan, batch, query_id, partition).run(batches)
 
 
+def transaction_settings(task: TaskPlan) -> TransactionSettings:
+    """Return what the transactions of a job's tasks use."""
+    return TransactionSettings(task.group_id, task.generation, task.producer, task.consumer)
+
+
+def transactional_id(task: TaskPlan, partition: int) -> str:
+    """Return the transactional id of the task that writes one partition of the markers."""
+    return f"{task.transactional_id}-{partition}"
+
+
 class _MicroBatchTask:
     def __init__(self, plan: MicroBatchPlan, batch: int, query_id: str, partition: int) -> None:
         self._plan = plan
@@ -76,9 +86,8 @@ class _MicroBatchTask:
 
     def run(self, batches: Iterator[Any]) -> Figures:
         task = self._plan.task
-        settings = TransactionSettings(task.group_id, task.generation, task.producer, task.consumer)
-        transactional_id = f"{task.transactional_id}-{self._where[1]}"
-        with transaction(settings, transactional_id, [self._where]) as begun:
+        name = transactional_id(task, self._where[1])
+        with transaction(transaction_settings(task), name, [self._where]) as begun:
             decision = self._decide(begun)
             for batch in batches:
                 self._figures.records += batch.num_rows

@@ -34,6 +34,7 @@ _INIT_ATTEMPT_S: Final = 0.03
 """The time of the first attempt; the next has twice as much."""
 _CALL_TIMEOUT_S: Final = 60.0
 _CALL_GRACE_S: Final = 5.0
+_SOON_S: Final = 2.0
 _ABORT_TIMEOUT_S: Final = 10.0
 _FAILURES: Final = (FencedError, RecordTooLargeError, AbortableError, TaskFailureError)
 
@@ -128,10 +129,12 @@ def offset_reader(
     return READERS.get(group_id, properties, is_stable=is_stable)
 
 
-def committed(reader: Consumer, partitions: Sequence[tuple[str, int]]) -> list[TopicPartition]:
+def committed(
+    reader: Consumer, partitions: Sequence[tuple[str, int]], timeout_s: float = _CALL_TIMEOUT_S
+) -> list[TopicPartition]:
     """Return the committed offsets; the offset is negative where there is none."""
     wanted = [TopicPartition(topic, partition) for topic, partition in partitions]
-    found = reader.committed(wanted, _CALL_TIMEOUT_S)
+    found = reader.committed(wanted, timeout_s)
     for entry in found:
         if entry.error is not None:
             raise KafkaException(entry.error)
@@ -182,6 +185,34 @@ class TransactionSettings:
     generation: int
     producer: Mapping[str, Any]
     consumer: Mapping[str, Any]
+
+
+def committed_after(
+    settings: TransactionSettings,
+    transactional_ids: Iterable[str],
+    partitions: Sequence[tuple[str, int]],
+) -> list[TopicPartition]:
+    """Return the committed offsets after the last transactions of ids.
+
+    A broker does not answer while one of them is open, as a killed worker leaves it for
+    `transaction.timeout.ms`. So all ids are taken over when it does not answer soon.
+
+    Raises KafkaException, AbortableError, FencedError, TaskFailureError.
+    """
+    reader = offset_reader(settings.group_id, settings.consumer)
+
+    def read() -> None:
+        found.extend(committed(reader, partitions, _SOON_S))
+
+    found: list[TopicPartition] = []
+    exception = failure_of(read)
+    if exception is None:
+        return found
+    if error_of(exception).code() != KafkaError._TIMED_OUT:
+        raise exception
+    for each in transactional_ids:
+        TransactionalProducer({**settings.producer, "transactional.id": each})
+    return committed(reader, partitions)
 
 
 @contextlib.contextmanager
