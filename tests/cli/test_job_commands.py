@@ -13,6 +13,7 @@ from confluent_kafka import (
     OFFSET_BEGINNING,
     Consumer,
     KafkaError,
+    KafkaException,
     Message,
     Producer,
     TopicPartition,
@@ -154,13 +155,31 @@ def test_dead_letters_are_sent_back_once(
     capsys.readouterr()
     assert run([*command, "--dry-run"]) == 0
     assert capsys.readouterr().out == "found 2 dead letters, skipped 3\n"
+    killed = killed_redrive(bootstrap, "redrive-redriven-TASK_PUT")
     assert run(command) == 0
     assert run(command) == 0
+    with pytest.raises(KafkaException, match="fenced"):
+        killed.commit_transaction(60)
     out = capsys.readouterr().out.splitlines()
     assert out == ["sent 2 dead letters, skipped 3", "sent 0 dead letters, skipped 0"]
     found = records(bootstrap, "origin")
     assert [message.value() for message in found] == [b"1", b"3"]
     assert [message.headers() for message in found] == [[("own", b"x")]] * 2
+
+
+def killed_redrive(bootstrap: str, group: str) -> Producer:
+    """Return the producer of a redrive that was killed in its transaction, which stays open."""
+    servers = {"bootstrap.servers": bootstrap}
+    consumer = Consumer({**servers, "group.id": group})
+    producer = Producer({**servers, "transactional.id": group, "transaction.timeout.ms": 900_000})
+    producer.init_transactions(60)
+    producer.begin_transaction()
+    producer.produce("origin", value=b"not committed")
+    metadata = consumer.consumer_group_metadata()
+    producer.send_offsets_to_transaction([TopicPartition("dead", 0, 4)], metadata, 60)
+    producer.flush(60)
+    consumer.close()
+    return producer
 
 
 def records(bootstrap: str, topic: str) -> list[Message]:

@@ -100,11 +100,12 @@ class _Redriving:
         )
         try:
             partitions = self._client.partitions(self._topic)
-            consumer.assign(self._positions(consumer, partitions))
             producer: Any = None
             if not dry_run:
+                # Before the positions are read: it ends another run, or its open transaction.
                 producer = self._client.producer(transactional_id=self._group)
                 producer.init_transactions(_TIMEOUT_S)
+            consumer.assign(self._positions(consumer, partitions))
             return self._pump(consumer, producer, len(partitions))
         except KafkaException as error:
             raise self._client.failure(error.args[0], f"topic {self._topic}") from None
@@ -141,6 +142,8 @@ class _Redriving:
         return sent, skipped
 
     def _send(self, consumer: Any, producer: Any, chosen: list[Message]) -> None:
+        from barnabas.pipeline.delivery.writing.transactional_producer import call_in_time
+
         producer.begin_transaction()
         for message in chosen:
             producer.produce(
@@ -151,7 +154,8 @@ class _Redriving:
             )
         positions = consumer.position(consumer.assignment())
         known = [each for each in positions if each.offset >= 0]
-        producer.send_offsets_to_transaction(known, consumer.consumer_group_metadata(), _TIMEOUT_S)
+        group = consumer.consumer_group_metadata()
+        call_in_time(lambda: producer.send_offsets_to_transaction(known, group, _TIMEOUT_S))
         producer.commit_transaction(_TIMEOUT_S)
 
     def _is_wanted(self, message: Message) -> bool:

@@ -59,7 +59,7 @@ class TransactionalProducer(RecordProducer):
         call = functools.partial(
             self._producer.send_offsets_to_transaction, list(offsets), group, _CALL_TIMEOUT_S
         )
-        self._call_with_records(functools.partial(_call_in_time, call))
+        self._call_with_records(functools.partial(call_in_time, call))
 
     def commit(self) -> None:
         """Commit the transaction after all its records.
@@ -93,8 +93,8 @@ class TransactionalProducer(RecordProducer):
             attempt_s = min(2 * attempt_s, left_s)
 
 
-def _call_in_time(call: Callable[[], object]) -> None:
-    """Call. Raises KafkaException when the call does not return in time.
+def call_in_time(call: Callable[[], object]) -> None:
+    """Send offsets to a transaction. Raises KafkaException when the call does not return in time.
 
     librdkafka 2.16 ignores the timeout of send_offsets_to_transaction (its issue 5456): the call
     may never return when the coordinator of the group ends meanwhile, also when it starts again.
