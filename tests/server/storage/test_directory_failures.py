@@ -244,7 +244,7 @@ def test_start_skips_a_directory_that_cannot_be_used(tmp_path: Path) -> None:
         create(node.bootstrap, 2)
         assert produce(node.bootstrap, 1, b"x") is None
     node = Node(second)
-    with pytest.raises(Exception, match=f"cannot use {second}"):
+    with pytest.raises(Exception, match=f"cannot use {second}: it is a file"):
         node.start()
 
 

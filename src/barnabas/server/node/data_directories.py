@@ -91,7 +91,9 @@ def _call_or_fail(volume: Volume, config: NodeConfig, call: Callable[[], object]
         call()
     except OSError as error:
         if volume.path == config.metadata_log_dir:
-            raise DataDirectoryError(f"cannot use {volume.path}: {error}") from error
+            is_file = isinstance(error, FileExistsError)
+            reason = "it is a file, and the data needs a directory" if is_file else error
+            raise DataDirectoryError(f"cannot use {volume.path}: {reason}") from error
         volume.fail(error)
 
 
