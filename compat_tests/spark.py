@@ -3,6 +3,7 @@
 import contextlib
 import importlib.util
 import os
+import shlex
 import shutil
 import sys
 from collections.abc import Iterator
@@ -10,6 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+
+from compat_tests.jars import IN_PLACE
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -34,10 +37,16 @@ needed = pytest.mark.skipif(missing() is not None, reason=missing() or "")
 
 
 # With one compiler a JVM keeps 48 MB of code by default, and then stops compiling.
-_FIRST_COMPILER = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"
+_FIRST_COMPILER = shlex.join(
+    ["-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=240m", *IN_PLACE]
+)
 JVM_OPTIONS = f"{_FIRST_COMPILER} -XX:+UseSerialGC"
 """Options of a JVM that ends before the second compiler and the parallel collector pay off."""
-FIRST_COMPILER_ONLY = {"SPARK_SUBMIT_OPTS": _FIRST_COMPILER}
+FIRST_COMPILER_ONLY = {
+    "SPARK_SUBMIT_OPTS": _FIRST_COMPILER,
+    # Of the JVM that only prints the command of the other one.
+    "SPARK_LAUNCHER_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+}
 """Environment of a program whose JVM ends before the second compiler has paid for itself."""
 
 
@@ -51,6 +60,7 @@ def environment() -> dict[str, str]:
     home.mkdir(parents=True, exist_ok=True)
     return {
         **os.environ,
+        **FIRST_COMPILER_ONLY,
         "SPARK_SUBMIT_OPTS": f"-Duser.home={home} {JVM_OPTIONS}",
         "SPARK_LOCAL_IP": "127.0.0.1",
         "PYSPARK_PYTHON": sys.executable,
