@@ -113,6 +113,14 @@ def test_secret_is_not_in_a_description() -> None:
     assert "hunter2" not in repr(describe_broker(BEFORE))
 
 
+def test_property_of_the_authorizer_has_no_default() -> None:
+    node = NodeConfig({**STATIC, "super.users": "User:admin"})
+    entries = shown(describe_broker(node))
+    static = [["super.users", None, "STATIC_BROKER_CONFIG"]]
+    assert entries["super.users"] == [None, "STATIC_BROKER_CONFIG", True, True, "UNKNOWN", static]
+    assert "allow.everyone.if.no.acl.found" not in entries
+
+
 def test_value_from_the_file_has_the_static_source() -> None:
     node = NodeConfig({**STATIC, "log.segment.bytes": "2000000"})
     (entry,) = describe_topic(TopicConfig(node), node, ["segment.bytes"])

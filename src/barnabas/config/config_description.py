@@ -207,7 +207,7 @@ def _broker_synonyms(name: str, node: NodeConfig) -> list[Synonym]:
         if member in texts
     ]
     for member in chain:
-        row = BROKER_PROPERTIES.get(member)
+        row = None if member in _OF_PLUGINS else BROKER_PROPERTIES.get(member)
         if row is not None and row.default_text is not None:
             found.append(Synonym(member, row.default_text, Source.DEFAULT_CONFIG))
     first = next((place for place, synonym in enumerate(found) if synonym.name == name), len(found))
