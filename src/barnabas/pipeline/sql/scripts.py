@@ -32,9 +32,7 @@ _PIECE = re.compile(
     r"|;|[^'`\";/-]+|.",
     re.DOTALL,
 )
-_VARIABLE = re.compile(
-    r"\$(?P<escaped>\$\{[A-Za-z_]\w*\})|\$\{(?P<name>[A-Za-z_]\w*)\}", re.ASCII
-)
+_VARIABLE = re.compile(r"\$(?P<escaped>\$\{[A-Za-z_]\w*\})|\$\{(?P<name>[A-Za-z_]\w*)\}", re.ASCII)
 _OPEN = (TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.LT)
 _CLOSED = (TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.GT)
 

@@ -135,9 +135,7 @@ def _all_details(
     known = {each.name: each for each in topics()}
     found = [each for each in catalog.sources.values() if each.kind == _KINDS[subject]]
     return av.SourceDetailsList(
-        tuple(
-            _details(each, catalog, known, state_of, is_extended=is_extended) for each in found
-        )
+        tuple(_details(each, catalog, known, state_of, is_extended=is_extended) for each in found)
     )
 
 
