@@ -1,5 +1,6 @@
 """`barnabas sql`: scripts, and errors of statements, of their rows and of servers."""
 
+import io
 import re
 from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager
@@ -12,9 +13,10 @@ import pytest
 pytest.importorskip("sqlglot")
 
 from barnabas.cli.command_errors import CliError
+from barnabas.cli.sql_answers import shown_entity
 from barnabas.cli.sql_command import run_scripts
-from barnabas.cli.sql_output import Shown, Stream
-from barnabas.cli.sql_scripts import Script, read_script
+from barnabas.cli.sql_output import Shown, Stream, show
+from barnabas.cli.sql_scripts import STDIN, Script, read_script
 from barnabas.cli.sql_server import RemoteExecutor, SqlClient
 from barnabas.pipeline.sql.scripts import StatementText
 from barnabas.pipeline.sql.sql_failures import UnresolvedError
@@ -73,6 +75,18 @@ def test_script_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
     assert read_script(file).text == "SHOW STREAMS;\n"
 
 
+def read_from_stdin(data: bytes, monkeypatch: pytest.MonkeyPatch) -> Script:
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(data), "utf-8"))
+    return read_script(STDIN)
+
+
+def test_standard_input_is_read_as_a_file_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = b"\xef\xbb\xbfSHOW STREAMS;\r\n"
+    assert read_from_stdin(data, monkeypatch) == Script("SHOW STREAMS;\n")
+    with pytest.raises(CliError, match=r"the standard input is not UTF-8 at byte 0 \(0xff\)"):
+        read_from_stdin("SHOW STREAMS;".encode("utf-16"), monkeypatch)
+
+
 @pytest.mark.parametrize(
     ("body", "message"),
     [
@@ -114,6 +128,32 @@ def test_error_behind_the_rows_of_a_server_is_one_of_the_command(
     with pytest.raises(CliError, match=r"^the query failed$"):
         run_scripts(RemoteExecutor(Answering(*lines)), [Script(text)], as_json=False)
     assert capsys.readouterr().out.splitlines()[-1] == "first"
+
+
+def test_row_is_one_line_which_a_terminal_does_not_obey(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    row = '["a\\u001b[31mb\\nc\\td", 1]'
+    for text, lines in (("SELECT * FROM t;", ['{"columnNames":["A", "N"]}']), ("PRINT t;", [])):
+        run_scripts(RemoteExecutor(Answering(*lines, row)), [Script(text)], as_json=False)
+    assert capsys.readouterr().out.splitlines() == [
+        "A | N",
+        "a\\x1b[31mb\\nc\td | 1",
+        "a\\x1b[31mb\\nc\td",
+    ]
+
+
+def test_extended_description_has_the_queries(capsys: pytest.CaptureFixture[str]) -> None:
+    fields = ("type", "topic", "keyFormat", "valueFormat", "timestamp", "partitions")
+    found = {**dict.fromkeys(fields, ""), "name": "T", "extended": True}
+    reader = {"id": "CSAS_A_1", "sinks": ["A"], "state": "RUNNING", "queryString": "CREATE .."}
+    columns = {"fields": [], "readQueries": [reader], "writeQueries": [{**reader, "id": "INS_2"}]}
+    answer = {"@type": "source_descriptions", "sourceDescriptions": [found | columns]}
+    for each in shown_entity(answer):
+        show(each, as_json=False)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "column of T  type"
+    assert [each.split()[0] for each in lines[-3:]] == ["id", "CSAS_A_1", "INS_2"]
 
 
 def test_text_of_print_is_printed(capsys: pytest.CaptureFixture[str]) -> None:

@@ -120,10 +120,10 @@ def test_statement_over_two_lines_runs_and_is_in_the_history(
     terminal.write("DROP TYP prompt_type;\r")
     terminal.wait_for("error: line 1:6: ")
     terminal.wait_for("sql>")
-    terminal.write("help\r")
+    terminal.write("help;\r")
     terminal.wait_for("RUN SCRIPT 'FILE';")
     terminal.wait_for("sql>")
-    terminal.write("exit\r")
+    terminal.write("exit;\r")
     assert terminal.end() == 0
     history = (tmp_path / "barnabas" / "sql-history").read_text()
     assert "+CREATE TYPE prompt_type\n+AS INT;" in history
@@ -131,14 +131,18 @@ def test_statement_over_two_lines_runs_and_is_in_the_history(
 
 
 def test_words_and_names_are_completed(terminal: Terminal, api: httpx.Client) -> None:
-    text = "CREATE STREAM completed_name (a INT) WITH (kafka_topic='cn', value_format='JSON', "
-    assert api.post("/ksql", json={"ksql": f"{text} partitions=1);"}).status_code == 200
+    text = "CREATE STREAM completed_name (a INT, completed_column INT)"
+    properties = "kafka_topic='cn', value_format='JSON', partitions=1"
+    assert api.post("/ksql", json={"ksql": f"{text} WITH ({properties});"}).status_code == 200
     terminal.write("DESCRI\t")
     terminal.wait_for("BE")  # only what changes is written
     terminal.write(" completed_n\t")
     terminal.wait_for("COMPLETED_NAME")
     terminal.write(";\r")
     terminal.wait_for("INTEGER")
+    terminal.wait_for("sql>")
+    terminal.write("SELECT completed_c\t")
+    terminal.wait_for("COMPLETED_COLUMN")
 
 
 def test_interrupt_ends_rows_and_not_the_prompt(
@@ -188,6 +192,11 @@ def test_script_with_variables_runs(terminal: Terminal, tmp_path: Path) -> None:
     terminal.write(f"DEFINE name = 'scripted'; RUN SCRIPT '{tmp_path / 's.sql'}';\r")
     terminal.wait_for("created type SCRIPTED")
     terminal.wait_for("scripted")
+    terminal.wait_for("sql>")
+    terminal.write("UNDEFINE name; UNDEFINE name; SET 'auto.offset.reset' = 'newest';\r")
+    terminal.wait_for("removed the variable NAME")
+    terminal.wait_for("the variable NAME was not set")
+    terminal.wait_for("error: line 1:31: auto.offset.reset is earliest or latest, and not 'newest'")
     terminal.wait_for("sql>")
     terminal.write("RUN SCRIPT 'none.sql';\r")
     terminal.wait_for("error: cannot read none.sql")
@@ -244,6 +253,10 @@ def test_error_of_the_server_has_its_place_in_the_file(
         ("SELECT ';' FROM a", False),
         ("SELECT ';' FROM a; -- it ends", True),
         ("-- it begins", True),
+        ("/* it begins;", False),
+        ("SHOW STREAMS /* a;", False),
+        ("exit", True),
+        ("exit ;", True),
     ],
 )
 def test_statements_end_with_a_semicolon(text: str, expected: bool) -> None:

@@ -18,6 +18,13 @@ def test_name_with_control_characters_stays_in_its_row(capsys: pytest.CaptureFix
     assert capsys.readouterr().out.splitlines()[1:] == [f"{SHOWN}  -"]
 
 
+def test_columns_begin_at_one_place_behind_wide_characters(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    print_table(("名", "N"), [("日本", 1), ("abcde", 2)])
+    assert capsys.readouterr().out == "名     N\n日本   1\nabcde  2\n"
+
+
 def test_terminal_does_not_obey_a_name(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

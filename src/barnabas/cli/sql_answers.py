@@ -31,9 +31,7 @@ def shown_entity(answer: dict[str, Any]) -> Iterator[Shown]:
     """Yield what to print of an answer, warnings last."""
     kind = answer["@type"]
     if kind in _LISTS:
-        name, fields = _LISTS[kind]
-        rows = [[_text(each.get(field)) for field in fields] for each in answer[name]]
-        yield Table(fields, rows)
+        yield _list(kind, answer[_LISTS[kind][0]])
     elif kind == "currentStatus":
         yield Line(answer["commandStatus"]["message"])
     elif kind in ("assert_topic", "assert_schema"):
@@ -41,10 +39,10 @@ def shown_entity(answer: dict[str, Any]) -> Iterator[Shown]:
     elif kind == "warning_entity":
         yield Line(f"warning: {answer['message']}")
     elif kind == "sourceDescription":
-        yield from _source(answer["sourceDescription"])
+        yield from _source(answer["sourceDescription"], "column")
     elif kind == "source_descriptions":
         for each in answer["sourceDescriptions"]:
-            yield from _source(each)
+            yield from _source(each, f"column of {each['name']}")
     elif kind == "queryDescription":
         found = answer["queryDescription"]
         yield Line(f"{found['id']}: {found['statementText']}")
@@ -72,12 +70,19 @@ def _asserted(found: dict[str, Any]) -> str:
     return AssertedSchema(found["subject"], found["id"], found["exists"]).text
 
 
-def _source(found: dict[str, Any]) -> Iterator[Shown]:
+def _source(found: dict[str, Any], head: str) -> Iterator[Shown]:
     rows = [(each["name"], _role(each)) for each in found["fields"]]
-    yield Table(("column", "type"), rows)
+    yield Table((head, "type"), rows)
     if found["extended"]:
         fields = ("type", "name", "topic", "keyFormat", "valueFormat", "timestamp", "partitions")
         yield Table(("property", "value"), [(each, found[each]) for each in fields])
+        if queries := [*found["readQueries"], *found["writeQueries"]]:
+            yield _list("queries", queries)
+
+
+def _list(kind: str, found: Sequence[dict[str, Any]]) -> Table:
+    fields = _LISTS[kind][1]
+    return Table(fields, [[_text(each.get(field)) for field in fields] for each in found])
 
 
 def _connector(found: dict[str, Any]) -> Iterator[Shown]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from barnabas.cli.terminal_output import print_table
+from barnabas.control_characters import escape_control_characters
 from barnabas.pipeline.sql import exact_json
 
 if TYPE_CHECKING:
@@ -87,11 +88,12 @@ def _show_rows(stream: Stream, request: Event, *, as_json: bool) -> None:
 
 
 def _row(columns: Sequence[str] | None, row: Sequence[Any], *, as_json: bool) -> str:
+    """Return a row on one line; control characters are escaped, which a terminal would obey."""
     if columns is None:
-        return str(row[0])
+        return escape_control_characters(str(row[0]))
     if as_json:
         return exact_json.dumps(dict(zip(columns, row, strict=True)), _SPACED)
-    return " | ".join(_text(each) for each in row)
+    return escape_control_characters(" | ".join(_text(each) for each in row))
 
 
 def _text(value: Any) -> str:

@@ -61,7 +61,12 @@ def is_complete(text: str) -> bool:
     """True for statements that all have their semicolon, and for words of the prompt."""
     from barnabas.pipeline.sql.scripts import has_ended
 
-    return text.strip().lower() in ("help", "clear", *_LEAVING) or has_ended(text)
+    return _word(text) in ("help", "clear", *_LEAVING) or has_ended(text)
+
+
+def _word(text: str) -> str:
+    """Return what may be a word of the prompt, which needs no semicolon and may have one."""
+    return text.strip().removesuffix(";").rstrip().lower()
 
 
 def run_prompt(executor: Executor, *, as_json: bool) -> None:
@@ -76,7 +81,7 @@ def run_prompt(executor: Executor, *, as_json: bool) -> None:
                 continue
             except EOFError:
                 return
-            word = text.strip().lower()
+            word = _word(text)
             if word in _LEAVING:
                 return
             if word == "help":
@@ -135,6 +140,7 @@ def _session(executor: Executor) -> Any:
         history=_history(history_file()),
         completer=_completer(executor.names),
         complete_while_typing=False,
+        complete_in_thread=True,  # names are a request to a server, which may not answer
         multiline=True,
         key_bindings=_keys(),
         prompt_continuation=_MORE,
@@ -176,7 +182,7 @@ def _keys() -> Any:
 
 
 def _completer(names: Callable[[], Iterable[str]]) -> Any:
-    """Return what completes words: SQL's, functions, streams and tables."""
+    """Return what completes words: SQL's, functions, streams, tables and columns."""
     from prompt_toolkit.completion import WordCompleter
 
     from barnabas.pipeline.sql.functions.function_table import FUNCTIONS

@@ -37,7 +37,7 @@ class Executor(Protocol):
         ...
 
     def names(self) -> list[str]:
-        """Return the names of streams and tables, for completion."""
+        """Return the names of streams, tables and their columns, for completion."""
         ...
 
 
@@ -71,8 +71,10 @@ class LocalExecutor:
         return [Table(each.columns, each.rows) for each in listings(answer)]
 
     def names(self) -> list[str]:
-        """Return the names of the catalog."""
-        return sorted(self._session.catalog.sources)
+        """Return the names of the catalog, and those of columns."""
+        sources = self._session.catalog.sources
+        columns = [name for each in sources.values() for name in each.column_names]
+        return sorted({*sources, *columns})
 
 
 class Script(NamedTuple):
@@ -120,11 +122,15 @@ def _run(executor: Executor, text: str, depth: int) -> Iterator[Shown]:
 
 def read_script(file: Path) -> Script:
     """Return the statements of a file, or of the standard input. Raises CliError."""
-    if file == STDIN:
-        return Script(sys.stdin.read())
+    name = "the standard input" if file == STDIN else str(file)
     try:
-        return Script(file.read_text("utf-8-sig"), file)
+        data = sys.stdin.buffer.read() if file == STDIN else file.read_bytes()
+        text = data.decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
     except OSError as error:
-        raise CliError(f"cannot read {file}: {error.strerror}") from None
+        raise CliError(f"cannot read {name}: {error.strerror}") from None
     except UnicodeDecodeError as error:
-        raise CliError(f"{file} is not UTF-8 at byte {error.start}") from None
+        raise CliError(
+            f"{name} is not UTF-8 at byte {error.start} ({error.object[error.start]:#04x}); "
+            "save it as UTF-8"
+        ) from None
+    return Script(text, None if file == STDIN else file)

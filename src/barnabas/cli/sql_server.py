@@ -173,6 +173,8 @@ class RemoteExecutor:
         if isinstance(statement, st.DefineVariable):
             return [_set(self._variables, "variable", statement.name, statement.value)]
         if isinstance(statement, st.SetProperty):
+            if statement.value is not None:
+                self._ask(text)  # which refuses a wrong value
             return [_set(self._properties, "property", statement.name, statement.value)]
         if isinstance(statement, st.Select):
             return [self._select(text)]
@@ -186,12 +188,11 @@ class RemoteExecutor:
         return shown or [Line("done")]
 
     def names(self) -> list[str]:
-        """Return the names of streams and tables of the server."""
-        found = self._ask("SHOW STREAMS; SHOW TABLES;")
-        kinds = ("streams", "tables")
-        return sorted(
-            each["name"] for answer in found for kind in kinds for each in answer.get(kind, ())
-        )
+        """Return the names of streams, tables and their columns on the server."""
+        found = self._ask("DESCRIBE STREAMS; DESCRIBE TABLES;")
+        sources = [each for answer in found for each in answer["sourceDescriptions"]]
+        columns = [field["name"] for each in sources for field in each["fields"]]
+        return sorted({*(each["name"] for each in sources), *columns})
 
     def _given(self) -> dict[str, Any]:
         return {"streamsProperties": self._properties, "sessionVariables": self._variables}
@@ -236,11 +237,9 @@ def _failure(error: Exception) -> CliError:
 
 
 def _set(values: dict[str, str], kind: str, name: str, value: str | None) -> Line:
-    if value is None:
-        values.pop(name, None)
-        return Line(f"removed the {kind} {name}")
-    values[name] = value
-    return Line(f"set the {kind} {name}")
+    from barnabas.pipeline.sql.shell.session_values import change
+
+    return Line(change(values, kind, name, value))
 
 
 def _columns(line: str) -> Sequence[str]:

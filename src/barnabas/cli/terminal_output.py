@@ -48,13 +48,22 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> Non
     if sys.stdout.isatty():
         _print_rich(columns, cells, rows)
         return
-    widths = [
-        max(len(head), *(len(row[place]) for row in cells)) if cells else len(head)
-        for place, head in enumerate(columns)
-    ]
-    for line in (columns, *cells):
-        padded = (cell.ljust(width) for cell, width in zip(line, widths, strict=True))
+    lines = [columns, *cells]
+    widths = [max(map(_width, column)) for column in zip(*lines, strict=True)]
+    for line in lines:
+        padded = (
+            cell + " " * (width - _width(cell)) for cell, width in zip(line, widths, strict=True)
+        )
         click.echo("  ".join(padded).rstrip())
+
+
+def _width(text: str) -> int:
+    """Return how many columns of a terminal a text takes."""
+    if text.isascii():
+        return len(text)
+    from rich.cells import cell_len
+
+    return cell_len(text)
 
 
 def _print_rich(

@@ -121,3 +121,9 @@ def test_predicates() -> None:
 def test_distinct_in_a_call_is_refused() -> None:
     with pytest.raises(SqlError, match=r"line 1:14: A call has no DISTINCT; write COUNT_DISTINCT"):
         expression("count(distinct a)")
+
+
+@pytest.mark.parametrize("text", ["a =", "a + ", "NOT", "a LIKE", "a BETWEEN 1 AND", "a * / 1"])
+def test_operator_without_what_is_behind_it_is_refused(text: str) -> None:
+    with pytest.raises(SqlError, match=r"line 1:\d+: Expected an expression but found '(FROM|/)'"):
+        expression(text)

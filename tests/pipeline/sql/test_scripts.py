@@ -54,6 +54,38 @@ def test_variables_are_replaced_in_the_text() -> None:
     assert known == {"A": "one"}
 
 
+def test_variables_in_comments_are_left() -> None:
+    script = "DROP TYPE a -- ${b}\n; DROP TYPE /* ${b} */ c; -- ${b}\nDROP TYPE ${d} -- ${b}"
+    assert list(parse_script(script, {"D": "e"})) == [DropType("A"), DropType("C"), DropType("E")]
+    message = failure("DROP TYPE -- ${b}\n  ${b}")
+    assert message.startswith("line 2:3: The variable B is not defined")
+
+
+def test_second_dollar_keeps_a_reference_as_it_is() -> None:
+    script = "SET 'a' = '$${b} ${b} $$${c}';"
+    assert list(parse_script(script, {"B": "1"})) == [SetProperty("a", "${b} 1 $${c}")]
+
+
+@pytest.mark.parametrize("name", ["1x", "`x`", '"x"', "é", "'x'"])
+def test_name_of_a_variable_is_one_that_can_be_referred_to(name: str) -> None:
+    message = failure(f"DEFINE {name} = 'y'")
+    assert message.startswith("line 1:8: Expected a variable but found ")
+    assert failure(f"UNDEFINE {name}").startswith("line 1:10: Expected a variable but found ")
+
+
+def test_name_of_a_variable_may_be_a_word_of_the_language() -> None:
+    (_, statement) = parse_script("DEFINE Limit = 'x'; DROP TYPE ${limit}")
+    assert statement == DropType("X")
+
+
+@pytest.mark.parametrize("text", ["/* a; DROP TYPE b;", "DROP TYPE a /* ; DROP TYPE b;"])
+def test_comment_without_an_end_has_the_rest_of_the_script(text: str) -> None:
+    (statement,) = statement_texts(text)
+    assert statement.text == text
+    place = text.index("/*") + 1
+    assert failure(text) == f"line 1:{place}: A string, a quoted name or a comment has no end"
+
+
 def test_missing_variable_is_named_with_the_nearest() -> None:
     message = failure("DROP TYPE ${topc}", {"TOPIC": "x"})
     assert message == "line 1:11: The variable TOPC is not defined; did you mean TOPIC?"

@@ -156,6 +156,8 @@ class ExpressionParser(Parser):
 
     def raise_error(self, message: str, token: Token | None = None) -> None:
         """Raise sqlglot's complaint as ours, with line and column."""
+        if message.startswith("Required keyword"):  # an operator without what is behind it
+            message = "Expected an expression"
         raise self.failure(
             f"{message} {self.found()}" if message.startswith("Expect") else message, token
         )

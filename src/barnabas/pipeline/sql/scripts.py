@@ -25,13 +25,14 @@ if TYPE_CHECKING:
 MAXIMUM_BYTES = 1024 * 1024
 MAXIMUM_DEPTH = 500
 
-# A string, a quoted name, a comment, the end of a statement, or other text, in this order.
+# A string, a quoted name, a comment, the end of a statement, or other text, in this order. A
+# comment without an end has the rest of the script.
 _PIECE = re.compile(
-    r"'(?:[^']|'')*'|`[^`]*`|\"[^\"]*\"|--[^\n]*|/\*.*?\*/|;|[^'`\";/-]+|.", re.DOTALL
+    r"'(?:[^']|'')*'|`[^`]*`|\"[^\"]*\"|(?P<comment>--[^\n]*|/\*.*?\*/)|(?P<lone>/\*.*|['`\"])"
+    r"|;|[^'`\";/-]+|.",
+    re.DOTALL,
 )
-_LONE = ("'", "`", '"')
-"""The starts of strings and names that have no end."""
-_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z_0-9]*)\}")
+_VARIABLE = re.compile(r"\$(?P<escaped>\$\{[A-Za-z_]\w*\})|\$\{(?P<name>[A-Za-z_]\w*)\}", re.ASCII)
 _OPEN = (TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.LT)
 _CLOSED = (TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.GT)
 
@@ -51,7 +52,7 @@ def statement_texts(script: str) -> Iterator[StatementText]:
     empty = True
     for piece in _PIECE.finditer(script):
         text = piece.group()
-        if empty and (text.isspace() or text.startswith(("--", "/*"))):
+        if empty and (text.isspace() or piece["comment"]):
             start = end = piece.end()
         elif text != ";":
             if empty:
@@ -69,11 +70,10 @@ def has_ended(script: str) -> bool:
     """True when the last statement of a script has its semicolon, or there is no statement."""
     ended = True
     for piece in _PIECE.finditer(script):
-        text = piece.group()
-        if text in _LONE:
+        if piece["lone"]:
             return False
-        if not text.isspace() and not text.startswith(("--", "/*")):
-            ended = text == ";"
+        if not piece.group().isspace() and not piece["comment"]:
+            ended = piece.group() == ";"
     return ended
 
 
@@ -112,16 +112,23 @@ def _check_size(text: str) -> None:
 
 
 def _replace_variables(text: str, variables: dict[str, str]) -> str:
-    def value(match: re.Match[str]) -> str:
-        name = match[1].upper()
-        if name not in variables:
-            message = f"The variable {name} is not defined{nearest(name, variables)}"
-            raise SqlError(message, *position(text, match.start()))
-        return variables[name]
+    """Return a text with the values of its variables; comments keep theirs, `$${x}` is `${x}`."""
 
-    replaced = _VARIABLE.sub(value, text)
-    _check_size(replaced)
-    return replaced
+    def replaced(piece: re.Match[str]) -> str:
+        def value(match: re.Match[str]) -> str:
+            if match["escaped"]:
+                return match["escaped"]
+            name = match["name"].upper()
+            if name not in variables:
+                message = f"The variable {name} is not defined{nearest(name, variables)}"
+                raise SqlError(message, *position(text, piece.start() + match.start()))
+            return variables[name]
+
+        return piece.group() if piece["comment"] else _VARIABLE.sub(value, piece.group())
+
+    found = _PIECE.sub(replaced, text)
+    _check_size(found)
+    return found
 
 
 def _parse(text: str) -> Statement:
@@ -129,7 +136,7 @@ def _parse(text: str) -> Statement:
     try:
         tokens = dialect.tokenize(text)
     except TokenError:
-        lone = [each for each in _PIECE.finditer(text) if each.group() in _LONE]
+        lone = [each for each in _PIECE.finditer(text) if each["lone"]]
         at = position(text, lone[0].start()) if lone else (1, 1)
         raise SqlError("A string, a quoted name or a comment has no end", *at) from None
     _check_depth(text, tokens)

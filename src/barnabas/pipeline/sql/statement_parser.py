@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Literal, TypeVar
 
 from sqlglot.tokenizer_core import TokenType
@@ -9,6 +10,7 @@ from sqlglot.tokenizer_core import TokenType
 from barnabas.pipeline.sql import statement_values as st
 from barnabas.pipeline.sql.query_parser import QueryParser
 from barnabas.pipeline.sql.sql_failures import nearest
+from barnabas.pipeline.sql.sql_tokens import is_word
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,6 +32,7 @@ _SUBJECTS = (
 )
 _ASSERTED = ("TOPIC", "SCHEMA")
 _TIMEOUT_MS_MAX = 2**31 - 1
+_VARIABLE_NAME = re.compile(r"[A-Z_][A-Z_0-9]*")
 
 
 class StatementParser(QueryParser):
@@ -77,7 +80,7 @@ class StatementParser(QueryParser):
             "SET": self._set,
             "UNSET": lambda: st.SetProperty(self.string("a property"), None),
             "DEFINE": self._define,
-            "UNDEFINE": lambda: st.DefineVariable(self.name("a variable"), None),
+            "UNDEFINE": lambda: st.DefineVariable(self._variable(), None),
             "RUN": self._run_script,
         }
 
@@ -322,9 +325,21 @@ class StatementParser(QueryParser):
         return st.SetProperty(name, self.string("a value"))
 
     def _define(self) -> st.Statement:
-        name = self.name("a variable")
+        name = self._variable()
         self.expect("=")
         return st.DefineVariable(name, self.string("a value"))
+
+    def _variable(self) -> str:
+        """Read the name of a variable as `${name}` has it: without quotes, in any case."""
+        token = self._curr
+        name = token.text.upper() if token and is_word(token) else ""
+        if token.token_type is TokenType.IDENTIFIER or not _VARIABLE_NAME.fullmatch(name):
+            raise self.failure(
+                f"Expected a variable {self.found()}: its name has letters of ASCII, digits and _, "
+                "begins with no digit, and is in no quotes"
+            )
+        self._advance()
+        return name
 
     def _run_script(self) -> st.Statement:
         self.expect("SCRIPT")

@@ -160,6 +160,28 @@ def test_properties_and_variables_hold_for_their_request(api: httpx.Client) -> N
     assert after["variables"] == []
 
 
+@pytest.mark.parametrize(
+    ("text", "given"),
+    [
+        ("SHOW STREAMS;", {"ksql.streams.auto.offset.reset": "newest"}),
+        ("SET 'ksql.streams.auto.offset.reset'='newest'; SHOW STREAMS;", {}),
+    ],
+)
+def test_value_that_a_property_cannot_have_is_refused(
+    api: httpx.Client, text: str, given: dict[str, str]
+) -> None:
+    answer = ksql(api, text, streamsProperties=given)
+    assert (answer.status_code, answer.json()["error_code"]) == (400, 40001)
+    assert "auto.offset.reset is earliest or latest, and not 'newest'" in answer.json()["message"]
+
+
+def test_extended_list_describes_each_source(api: httpx.Client) -> None:
+    created, listed = entities(ksql(api, f"{STREAM.format('x1')} SHOW STREAMS EXTENDED;"))
+    assert created["commandStatus"]["status"] == "SUCCESS"
+    (found,) = [each for each in listed["sourceDescriptions"] if each["name"] == "X1"]
+    assert (listed["@type"], found["extended"]) == ("source_descriptions", True)
+
+
 def test_variables_of_a_request_are_replaced(api: httpx.Client) -> None:
     text = "CREATE TYPE ${name} AS INT;"
     (created,) = entities(ksql(api, text, sessionVariables={"name": "v1"}))

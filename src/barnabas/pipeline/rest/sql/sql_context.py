@@ -24,7 +24,7 @@ from barnabas.pipeline.rest.sql.sql_errors import (
     SqlRestError,
 )
 from barnabas.pipeline.rest.sql.standby_relay import StandbyRelay
-from barnabas.pipeline.sql.sql_failures import AssertionFailedError, SqlError
+from barnabas.pipeline.sql.sql_failures import AssertionFailedError, SqlError, UnresolvedError
 
 if TYPE_CHECKING:
     from barnabas.pipeline.rest.sql.request_bodies import SqlRequest
@@ -130,10 +130,13 @@ class SqlContext:
     """The threads of ASSERT, which wait so long that others would have none."""
 
     def session(self, request: SqlRequest) -> SessionStatements:
-        """Return the session of a request."""
+        """Return the session of a request. Raises SqlRestError for its properties."""
         session = self.sessions()
         session.variables.update(request.variables)
-        session.properties.update(request.properties)
+        try:
+            session.set_properties(request.properties)
+        except UnresolvedError as error:
+            raise SqlRestError(BAD_STATEMENT, str(error)) from None
         session.wait = _wait
         return session
 

@@ -39,9 +39,10 @@ class Listing:
 def listings(answer: Table) -> list[Listing]:
     """Return the tables of an answer."""
     if isinstance(answer, av.SourceDetails):
-        return _details(answer)
+        return _details(answer, "column")
     if isinstance(answer, av.SourceDetailsList):
-        return [table for each in answer.sources for table in _details(each)]
+        named = [(each, f"column of {each.source.name}") for each in answer.sources]
+        return [table for each, head in named for table in _details(each, head)]
     if isinstance(answer, av.QueryDetails):
         return [_queries((answer.query,)), Listing(("plan",), [(answer.plan or "-",)])]
     return [_listing(answer)]
@@ -105,8 +106,8 @@ def _queries(queries: Sequence[av.RunningQuery]) -> Listing:
     return Listing(("query", "writes", "reads", "state"), rows)
 
 
-def _details(answer: av.SourceDetails) -> list[Listing]:
-    tables = [Listing(("column", "type"), _columns(answer.source))]
+def _details(answer: av.SourceDetails, head: str) -> list[Listing]:
+    tables = [Listing((head, "type"), _columns(answer.source))]
     if answer.is_extended:
         tables.append(Listing(("property", "value"), _places(answer)))
         queries = (*answer.readers, *answer.writers)

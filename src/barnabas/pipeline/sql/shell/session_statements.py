@@ -42,7 +42,7 @@ from barnabas.pipeline.sql.shell.join_partitions import check_partitions, copart
 from barnabas.pipeline.sql.shell.key_lookups import lookup_of
 from barnabas.pipeline.sql.shell.printed_topics import TopicLines
 from barnabas.pipeline.sql.shell.produced_rows import produced
-from barnabas.pipeline.sql.shell.session_values import SessionState
+from barnabas.pipeline.sql.shell.session_values import SessionState, change
 from barnabas.pipeline.sql.shell.shown_objects import described, running, shown
 from barnabas.pipeline.sql.shell.shown_values import ShownRows
 from barnabas.pipeline.sql.shell.transient_queries import (
@@ -59,6 +59,8 @@ if TYPE_CHECKING:
     from barnabas.pipeline.sql.shell.session_backend import Backend
 
 _RESET: Final = "auto.offset.reset"
+_STREAMS_RESET: Final = f"ksql.streams.{_RESET}"
+"""Its name in properties of ksqlDB's server."""
 _QUERY_NAME: Final = "barnabas.sql.query.name"
 """The property that names the query which the next statement starts."""
 _NO_RUNNER: Final = (
@@ -240,22 +242,19 @@ class SessionStatements:
         return ClusterState(self._librdkafka())
 
     def _variable(self, statement: st.DefineVariable) -> Message:
-        if statement.value is None:
-            self.variables.pop(statement.name, None)
-            return Message(f"removed the variable {statement.name}")
-        self.variables[statement.name] = statement.value
-        return Message(f"set the variable {statement.name}")
+        return Message(change(self.variables, "variable", statement.name, statement.value))
 
     def _property(self, statement: st.SetProperty) -> Message:
-        if statement.value is None:
-            self.properties.pop(statement.name, None)
-            return Message(f"removed the property {statement.name}")
-        if statement.name == _RESET and statement.value not in ("earliest", "latest"):
-            raise UnresolvedError(f"{_RESET} is earliest or latest, and not '{statement.value}'")
-        check_property(statement.name, statement.value)
-        check_timeout(statement.name, statement.value)
-        self.properties[statement.name] = statement.value
-        return Message(f"set the property {statement.name}")
+        name = _RESET if statement.name == _STREAMS_RESET else statement.name
+        if statement.value is not None:
+            _check_property(name, statement.value)
+        return Message(change(self.properties, "property", name, statement.value))
+
+    def set_properties(self, given: Mapping[str, str]) -> None:
+        """Set properties of a request. Raises UnresolvedError for a value that is wrong."""
+        for name, value in given.items():
+            _check_property(name, value)
+        self.properties.update(given)
 
     def _start_position(self) -> str:
         return self.properties.get(_RESET, "earliest")
@@ -275,6 +274,14 @@ class SessionStatements:
         settings = self._backend.settings
         given = {**settings.properties, "bootstrap.servers": settings.bootstrap}
         return dict(kafka_properties.for_librdkafka(given))
+
+
+def _check_property(name: str, value: str) -> None:
+    """Raise UnresolvedError for a value that a property cannot have."""
+    if name == _RESET and value not in ("earliest", "latest"):
+        raise UnresolvedError(f"{_RESET} is earliest or latest, and not '{value}'")
+    check_property(name, value)
+    check_timeout(name, value)
 
 
 def _is_control(statement: st.Statement) -> TypeGuard[st.QueryControl]:

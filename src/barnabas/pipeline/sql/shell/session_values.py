@@ -31,3 +31,13 @@ class SessionState:
 
     variables: dict[str, str] = field(default_factory=_no_properties)
     properties: dict[str, str] = field(default_factory=_no_properties)
+
+
+def change(values: dict[str, str], kind: str, name: str, value: str | None) -> str:
+    """Set a variable or a property, or remove it for None; return what was done as a text."""
+    if value is not None:
+        values[name] = value
+        return f"set the {kind} {name}"
+    if values.pop(name, None) is None:
+        return f"the {kind} {name} was not set"
+    return f"removed the {kind} {name}"

@@ -41,6 +41,7 @@ _STATES: Final[Mapping[str, _State]] = {
     "FAILED": "ERROR",
 }
 """States of jobs as ksqlDB names them; others are RUNNING."""
+_KINDS: Final[Mapping[str, SourceKind]] = {"STREAMS": "STREAM", "TABLES": "TABLE"}
 
 
 def shown(
@@ -53,10 +54,10 @@ def shown(
 ) -> av.Answer:
     """Return the objects that SHOW lists. Raises UnresolvedError for a kind that is missing."""
     subject = statement.subject
-    if subject == "STREAMS":
-        return _sources(catalog, "STREAM")
-    if subject == "TABLES":
-        return _sources(catalog, "TABLE")
+    if subject in ("STREAMS", "TABLES"):
+        if statement.extended:
+            return _all_details(subject, catalog, topics, state_of, is_extended=True)
+        return _sources(catalog, _KINDS[subject])
     if subject == "QUERIES":
         return av.QueryList(tuple(running(each, catalog, state_of) for each in catalog.queries))
     if subject == "TOPICS":
@@ -115,17 +116,26 @@ def described(
     """Return what a source or a function is. Raises UnresolvedError."""
     if statement.subject == "FUNCTION":
         return av.FunctionDetails(function(statement.name or ""))
-    known = {each.name: each for each in topics()}
     if statement.subject == "SOURCE":
+        known = {each.name: each for each in topics()}
         source = catalog.source(statement.name or "")
         return _details(source, catalog, known, state_of, is_extended=statement.extended)
-    kind = statement.subject.removesuffix("S")
-    found = [each for each in catalog.sources.values() if each.kind == kind]
+    subject, is_extended = statement.subject, statement.extended
+    return _all_details(subject, catalog, topics, state_of, is_extended=is_extended)
+
+
+def _all_details(
+    subject: str,
+    catalog: Catalog,
+    topics: Callable[[], Sequence[av.ListedTopic]],
+    state_of: StateOf,
+    *,
+    is_extended: bool,
+) -> av.SourceDetailsList:
+    known = {each.name: each for each in topics()}
+    found = [each for each in catalog.sources.values() if each.kind == _KINDS[subject]]
     return av.SourceDetailsList(
-        tuple(
-            _details(each, catalog, known, state_of, is_extended=statement.extended)
-            for each in found
-        )
+        tuple(_details(each, catalog, known, state_of, is_extended=is_extended) for each in found)
     )
 
 
