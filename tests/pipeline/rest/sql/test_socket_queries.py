@@ -73,7 +73,10 @@ def answered(source: Source, key: tuple[str, ...] | None = None, leaves: int = 9
     """Return what a WebSocket of a query sends; the client leaves after `leaves` messages."""
     rows = Rows("q", COLUMNS, key is None, None, source, key)
     session = SimpleNamespace(
-        variables={}, properties={}, catalog=Catalog(), run=lambda statement, text: rows
+        variables={},
+        set_properties=dict[str, str]().update,
+        catalog=Catalog(),
+        run=lambda statement, text: rows,
     )
     sessions: Any = lambda: session  # noqa: E731
     app = SqlApi(SqlContext(sessions, "default_", "http://here:1")).asgi()
