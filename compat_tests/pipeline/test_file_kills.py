@@ -21,7 +21,9 @@ def test_file_source_killed_at_every_point_writes_each_line_once(
         job.kill_worker_at(point)
     job.kill_driver_at("produced")
     job.kill_broker()
-    assert "Fenced" in job.resume_zombie(job.zombie_point)
+    # Its records expire when the new driver needs more than a minute.
+    refusal = job.resume_zombie(job.zombie_point)
+    assert "Fenced" in refusal or "Abortable" in refusal
     assert job.check() > 500
 
 
