@@ -12,6 +12,7 @@ from compat_tests import mariadb, postgres
 from compat_tests import spark as setup
 from compat_tests.installed import Installed
 from compat_tests.mariadb import MariadbServer
+from compat_tests.pace import Pace
 from compat_tests.postgres import PostgresServer
 
 if TYPE_CHECKING:
@@ -120,11 +121,12 @@ def maria() -> Iterator[MariadbServer]:
 def eventually(condition: Callable[[], Any], job: "RunningJob | None" = None) -> Any:
     """Return the first true result of `condition`."""
     deadline = time.monotonic() + WAIT_S
+    pace = Pace(0.05)
     while not (found := condition()):
         failure = job.failure() if job is not None else None
         assert failure is None, f"{failure}\n{failure.trace}"
         assert time.monotonic() < deadline, "the condition did not become true"
-        time.sleep(0.05)
+        pace.pause()
     return found
 
 

@@ -17,6 +17,7 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from compat_tests.pace import Pace
 from compat_tests.spark import FIRST_COMPILER_ONLY
 
 PARTITIONS = 4
@@ -183,9 +184,10 @@ def children(pid: int) -> list[int]:
 
 def wait_until(condition: Callable[[], bool], what: str, driver: DriverProcess) -> None:
     deadline = time.monotonic() + WAIT_S
+    pace = Pace(0.05)
     while not condition():
         assert time.monotonic() < deadline, f"no {what} within {WAIT_S:.0f} s:\n{driver.tail()}"
-        time.sleep(0.05)
+        pace.pause()
 
 
 def create_topics(bootstrap: str, names: list[str], partitions: int = PARTITIONS) -> None:

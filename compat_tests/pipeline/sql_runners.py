@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from compat_tests import spark as setup
+from compat_tests.pace import Pace
 from compat_tests.pipeline.killed_job import children
 
 T = TypeVar("T")
@@ -79,9 +80,10 @@ class LineRunner:
     def wait_for(self, found: Callable[[], T], what: str = "") -> T:
         """Return what is found once it is true; after WAIT_S fail with the end of the log."""
         until = time.monotonic() + WAIT_S
+        pace = Pace()
         while not (value := found()):
             assert time.monotonic() < until, f"{what}\n{self.tail()}"
-            time.sleep(0.1)
+            pace.pause()
         return value
 
     def kill(self) -> None:

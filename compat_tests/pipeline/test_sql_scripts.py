@@ -17,6 +17,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
 from compat_tests import spark as setup
+from compat_tests.pace import Pace
 from compat_tests.pipeline.killed_job import children, read_committed
 from tests.registry.live_registry import live_registry
 
@@ -55,9 +56,10 @@ def await_topic(bootstrap: str, topic: str) -> None:
 
 def await_rows(bootstrap: str, topic: str, count: int) -> list[bytes | None]:
     until = time.monotonic() + WAIT_S
+    pace = Pace()
     while len(found := [each.value() for each in read_committed(bootstrap, topic)]) < count:
         assert time.monotonic() < until, f"{len(found)} rows, and not {count}"
-        time.sleep(0.2)
+        pace.pause()
     return found
 
 

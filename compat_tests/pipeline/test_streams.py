@@ -16,6 +16,7 @@ from barnabas.pipeline.delivery.forward import offset_refresh
 from barnabas.pipeline.delivery.plan import offset_metadata
 from barnabas.pipeline.streams.kernel_frames import BUCKETS_PROPERTY
 from compat_tests import spark as setup
+from compat_tests.pace import Pace
 from compat_tests.pipeline.conftest import eventually
 from compat_tests.pipeline.killed_job import read_committed
 
@@ -66,10 +67,11 @@ class Records:
             return len(found) >= count
 
         deadline = time.monotonic() + 90
+        pace = Pace()
         while not has_all():
             shown = [(each.key(), each.value()) for each in found]
             assert time.monotonic() < deadline, f"{len(found)} of {count} records: {shown[:20]}"
-            time.sleep(0.1)
+            pace.pause()
         return found
 
     def all(self, topic: str) -> list[Any]:

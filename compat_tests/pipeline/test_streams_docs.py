@@ -19,6 +19,7 @@ from confluent_kafka.admin import AdminClient
 from barnabas import streams
 from compat_tests import spark
 from compat_tests.installed import Installed
+from compat_tests.pace import Pace
 from compat_tests.pipeline.killed_job import children, read_committed
 from compat_tests.servers import BarnabasProcess
 
@@ -86,12 +87,13 @@ class AppProcess:
 
     def wait_for(self, condition: Callable[[], Any], what: str) -> Any:
         deadline = time.monotonic() + WAIT_S
+        pace = Pace()
         while not (found := condition()):
             tail = "\n".join(self.log.read_text(errors="replace").splitlines()[-40:])
             assert time.monotonic() < deadline, f"no {what} within {WAIT_S:.0f} s:\n{tail}"
             assert self.process is not None
             assert self.process.poll() is None, tail
-            time.sleep(0.1)
+            pace.pause()
         return found
 
 

@@ -17,6 +17,7 @@ from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from compat_tests import spark as setup
+from compat_tests.pace import Pace
 from compat_tests.pipeline.killed_job import children, read_committed
 from compat_tests.pipeline.upgraded_app import CASES
 
@@ -96,10 +97,10 @@ def app_of(code: Path, settings: Path) -> Generator[Callable[[], str]]:
 
 def wait_for(topics: Topics, count: int, log: Callable[[], str]) -> None:
     deadline = time.monotonic() + WAIT_S
-    while topics.processed() != dict.fromkeys(CASES, count):
-        text = log()
-        assert time.monotonic() < deadline, f"{topics.processed()}\n{text}"
-        time.sleep(0.3)
+    pace = Pace()
+    while (processed := topics.processed()) != dict.fromkeys(CASES, count):
+        assert time.monotonic() < deadline, f"{processed}\n{log()}"
+        pace.pause()
 
 
 def test_checkpoint_of_earlier_code_continues(bootstrap: str, tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from barnabas import streams as ks
 from compat_tests import jars
 from compat_tests import spark as setup
+from compat_tests.pace import Pace
 from compat_tests.pipeline.killed_job import read_committed
 from compat_tests.pipeline.streams_parity.streams_peer import SOURCE
 
@@ -126,13 +127,14 @@ def outcome(bootstrap: str, topology: str, side: str) -> Any:
 
 def await_outcome(bootstrap: str, topology: str, side: str, wanted: Any, log: Path) -> None:
     deadline = time.monotonic() + WAIT_S
+    pace = Pace()
     while (found := outcome(bootstrap, topology, side)) != wanted:
         assert time.monotonic() < deadline, (
             f"{side} {topology}: missing {list((wanted - found).items())[:5]}, "
             f"too many {list((found - wanted).items())[:5]}; "
             f"{log.read_text(errors='replace')[-2000:]}"
         )
-        time.sleep(0.2)
+        pace.pause()
 
 
 def test_both_make_the_same_tables_and_joins(start_server, engine, tmp_path) -> None:
