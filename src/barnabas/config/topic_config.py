@@ -161,7 +161,7 @@ def _check_tiering(values: Mapping[str, Any], node: NodeConfig) -> None:
 
 
 def check_local_retention(values: Mapping[str, Any], prefix: str = "") -> None:
-    """Raise ConfigError when more is to be kept locally than is kept at all.
+    """Raise ConfigError when the local retention exceeds the whole one.
 
     `prefix` goes before the names of the topic properties.
     """

@@ -262,7 +262,7 @@ def _operate(
 
 
 def _list_refusal(kind: int, name: str, operation: Operation) -> str:
-    """Return the message for a property that is no list; Kafka's brokers have one of their own."""
+    """Return the message for a property that is not a list; for brokers Kafka has another one."""
     if kind != RESOURCE_BROKER:
         return f"Can't {operation.name} to key {name} because its type is not LIST."
     if name not in _PROPERTIES[kind]:
