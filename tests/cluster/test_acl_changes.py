@@ -87,6 +87,7 @@ def test_acl_that_exists_or_is_repeated_succeeds_without_a_record() -> None:
         ({"resource_pattern_type": 2}, "Invalid patternType MATCH"),
         ({"operation": 1}, "Invalid operation ANY"),
         ({"permission_type": 1}, "Invalid permissionType ANY"),
+        ({"operation": 99}, "Invalid operation UNKNOWN"),
     ],
 )
 def test_invalid_acl_is_refused_and_the_others_are_added(
@@ -98,6 +99,30 @@ def test_invalid_acl_is_refused_and_the_others_are_added(
     assert (refused.error_code, added.error_code) == (ErrorCode.INVALID_REQUEST, 0)
     assert (refused.error_message or "").startswith(message)
     assert len(result.records) == 1
+
+
+@pytest.mark.parametrize(
+    ("field", "message"),
+    [
+        ("resource_type_filter", "Unknown patternFilter."),
+        ("pattern_type_filter", "Unknown patternFilter."),
+        ("operation", "Unknown entryFilter."),
+        ("permission_type", "Unknown entryFilter."),
+    ],
+)
+def test_filter_with_a_code_of_a_later_version_is_refused_and_the_others_remove(
+    field: str, message: str
+) -> None:
+    image = MetadataImage()
+    image = replayed(
+        image, create_acls(context(image), CreateAclsRequest(creations=[creation()])).records
+    )
+    request = DeleteAclsRequest(filters=deletion(**{field: 99}).filters + deletion().filters)
+    result = delete_acls(context(image), request)
+    refused, removed = result.response.filter_results
+    assert (refused.error_code, refused.error_message) == (ErrorCode.INVALID_REQUEST, message)
+    assert refused.matching_acls == []
+    assert (removed.error_code, len(removed.matching_acls)) == (0, 1)
 
 
 def test_match_filter_removes_literal_wildcard_and_prefixed_acls_of_a_name() -> None:

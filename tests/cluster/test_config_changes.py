@@ -68,6 +68,22 @@ def test_alter_configs_append_to_a_scalar_is_refused(cluster: Cluster) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("operation", "message"),
+    [
+        (("nope", "x", APPEND), "Unknown config name: nope"),
+        (
+            ("log.retention.ms", "5", SUBTRACT),
+            "Config value subtract is not allowed for config key: log.retention.ms",
+        ),
+    ],
+)
+def test_alter_configs_list_operation_on_another_property_of_a_broker_is_refused(
+    cluster: Cluster, operation: tuple[str, str, int], message: str
+) -> None:
+    assert alter(cluster, RESOURCE_BROKER, "", operation) == (40, message)
+
+
 def test_alter_configs_invalid_property_changes_nothing_of_its_resource(cluster: Cluster) -> None:
     code, message = alter(
         cluster, RESOURCE_TOPIC, "t", ("retention.ms", "5", SET), ("bogus", "1", SET)
@@ -164,9 +180,29 @@ def test_alter_configs_default_topic_resource_is_refused(cluster: Cluster) -> No
     assert alter(cluster, RESOURCE_TOPIC, "", ("retention.ms", "5", SET)) == refused
 
 
-def test_alter_configs_invalid_client_metrics_match_is_an_invalid_config(cluster: Cluster) -> None:
-    refused = (40, "Illegal client matching pattern: client_id=[")
-    assert alter(cluster, RESOURCE_CLIENT_METRICS, "m", ("match", "client_id=[", SET)) == refused
+@pytest.mark.parametrize(
+    ("operation", "code", "says"),
+    [
+        (("match", "client_id=[", SET), 40, "Illegal client matching pattern: client_id=["),
+        (("match", "client_id=a=b", SET), 40, "Illegal client matching pattern: client_id=a=b"),
+        (("metrics", "a,,b", SET), 40, "its members must not be empty"),
+        (("interval.ms", "x", SET), 40, "it must be an integer"),
+        (("interval.ms", "5", SET), 42, "it must be at least 100"),
+        (("bogus", "5", SET), 42, "Unknown client metrics configuration: bogus"),
+        (("metrics", "a", APPEND), 40, "Can't APPEND to key metrics because its type is not LIST."),
+    ],
+)
+def test_alter_configs_invalid_client_metrics_have_kafkas_error_codes(
+    cluster: Cluster, operation: tuple[str, str, int], code: int, says: str
+) -> None:
+    refused = alter(cluster, RESOURCE_CLIENT_METRICS, "m", operation)
+    assert refused[0] == code
+    assert says in (refused[1] or "")
+
+
+def test_alter_configs_default_client_metrics_resource_is_refused(cluster: Cluster) -> None:
+    refused = (42, "Subscription name can't be empty")
+    assert alter(cluster, RESOURCE_CLIENT_METRICS, "", ("metrics", "a", SET)) == refused
 
 
 def test_alter_configs_cordoned_directories_need_their_metadata_version(cluster: Cluster) -> None:

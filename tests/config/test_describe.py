@@ -121,6 +121,13 @@ def test_property_of_the_authorizer_has_no_default() -> None:
     assert "allow.everyone.if.no.acl.found" not in entries
 
 
+def test_property_of_one_listener_is_read_only_as_in_kafka() -> None:
+    name = "listener.name.plaintext.max.connections"
+    node = BEFORE.with_dynamic({}, {name: "5"})
+    read_only = {entry.name: entry.read_only for entry in describe_broker(node)}
+    assert (read_only[name], read_only["max.connections"]) == (True, False)
+
+
 def test_value_from_the_file_has_the_static_source() -> None:
     node = NodeConfig({**STATIC, "log.segment.bytes": "2000000"})
     (entry,) = describe_topic(TopicConfig(node), node, ["segment.bytes"])

@@ -239,6 +239,13 @@ def test_value_that_would_delete_every_record_is_refused_at_the_start(name: str)
         NodeConfig.load(None, {name: "0"})
 
 
+def test_too_little_memory_for_the_cleaners_is_refused_at_the_start() -> None:
+    name = "log.cleaner.dedupe.buffer.size"
+    with pytest.raises(ConfigError, match=f"5 for configuration {name}: it must be above 1048576"):
+        NodeConfig.load(None, {name: "5"})
+    NodeConfig.load(None, {name: "5", "log.cleaner.threads": "0"})
+
+
 def test_limit_that_lets_no_client_connect_is_refused_at_the_start() -> None:
     with pytest.raises(ConfigError, match=r"max\.connections\.per\.ip\.overrides must name"):
         NodeConfig.load(None, {"max.connections.per.ip": "0"})

@@ -2,7 +2,7 @@
 
 Each function takes the properties that the resource would have afterwards, or those that
 change where it says so, and raises `ConfigError`. Kafka answers INVALID_CONFIG for topics,
-groups and what client metrics match, INVALID_REQUEST for brokers and the rest.
+groups and client metrics, and INVALID_REQUEST for brokers and where `ConfigRequestError` says so.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from barnabas.config.node_config import NodeConfig, lookup
 from barnabas.config.properties.client_metrics_properties import CLIENT_METRICS_PROPERTIES
 from barnabas.config.properties.group_properties import GROUP_PROPERTIES
-from barnabas.config.schema import ConfigError, Dynamic
-from barnabas.config.topic_config import validate_topic_overrides
+from barnabas.config.schema import ConfigError, ConfigRequestError, Dynamic
+from barnabas.config.topic_config import check_local_retention, validate_topic_overrides
 from barnabas.config.unsupported import LIMITS_OF_CONNECTIONS, refuse_change
 from barnabas.config.value_rules import check_values
 
@@ -35,6 +35,10 @@ _THREADS = (
     "num.network.threads",
     "num.recovery.threads.per.data.dir",
     "num.replica.fetchers",
+    "remote.log.manager.copier.thread.pool.size",
+    "remote.log.manager.expiration.thread.pool.size",
+    "remote.log.manager.follower.thread.pool.size",
+    "remote.log.reader.threads",
 )
 
 _MATCH_KEYS = (
@@ -108,6 +112,8 @@ def _check_result(
         else node.with_dynamic(node.cluster_dynamic, result)
     )
     check_values(after)
+    if any("retention" in name for name in changes):
+        check_local_retention(after.topic_defaults, "log.")
     for name in _THREADS:
         now, then = node.get_int(name), after.get_int(name)
         if name in changes and not max(now / 2, 1) <= then <= now * 2:
@@ -161,8 +167,14 @@ def validate_client_metrics(overrides: Mapping[str, str | None]) -> None:
     for name, text in overrides.items():
         row = CLIENT_METRICS_PROPERTIES.get(name)
         if row is None:
-            raise ConfigError(f"Unknown client metrics configuration: {name}", name=name)
-        value = row.parse(text or "")
+            raise ConfigRequestError(f"Unknown client metrics configuration: {name}", name=name)
+        value = row.read(text or "")
+        try:
+            row.check(value, text)
+        except ConfigError as error:
+            if name != "interval.ms":
+                raise
+            raise ConfigRequestError(error.message, name=name) from None
         if name == "match":
             for rule in value:
                 _check_rule(rule)
@@ -171,11 +183,13 @@ def validate_client_metrics(overrides: Mapping[str, str | None]) -> None:
 def _check_rule(rule: str) -> None:
     import re2
 
-    key, _, pattern = rule.partition("=")
-    valid = key.strip() in _MATCH_KEYS and bool(pattern.strip())
+    key, _, pattern = rule.rstrip("=").partition("=")
+    valid = "=" not in pattern and key.strip() in _MATCH_KEYS and bool(pattern.strip())
     if valid:
+        options = re2.Options()
+        options.log_errors = False  # the client gets the error
         try:
-            re2.compile(pattern.strip())
+            re2.compile(pattern.strip(), options)
         except re2.error:
             valid = False
     if not valid:

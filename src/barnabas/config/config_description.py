@@ -95,7 +95,8 @@ def describe_broker(node: NodeConfig, names: Collection[str] | None = None) -> l
                 entries.append(ConfigEntry(name, None, source, True, True, 0, synonyms, ""))
         elif _wanted(row, names, given, name):
             value = node.get(name)
-            read_only = row.dynamic.value == "read-only"
+            of_listener = name != row.name  # Kafka calls it read-only, although clients may set it
+            read_only = of_listener or row.dynamic.value == "read-only"
             entry = _entry(row, value, _broker_synonyms(name, node), read_only=read_only)
             entries.append(entry._replace(name=name))
     return entries

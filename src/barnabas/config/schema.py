@@ -25,6 +25,10 @@ class ConfigError(Exception):
         self.name = name
 
 
+class ConfigRequestError(ConfigError):
+    """An error that Kafka answers with INVALID_REQUEST where others are INVALID_CONFIG."""
+
+
 class Type(enum.IntEnum):
     """Kafka's property types, with the numbers that DescribeConfigs sends."""
 
@@ -297,12 +301,16 @@ class Property:
 
     def parse(self, text: str) -> Any:
         """Parse and validate text. Raises ConfigError."""
-        try:
-            value = PARSERS[self.type](text)
-        except ValueError as error:
-            raise self.error(text, f"it must be {error}") from None
+        value = self.read(text)
         self.check(value, text)
         return value
+
+    def read(self, text: str) -> Any:
+        """Parse text without the validator. Raises ConfigError."""
+        try:
+            return PARSERS[self.type](text)
+        except ValueError as error:
+            raise self.error(text, f"it must be {error}") from None
 
     def check(self, value: Any, text: str | None = None) -> None:
         """Raise ConfigError when `value` is invalid."""

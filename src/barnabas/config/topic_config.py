@@ -157,6 +157,14 @@ def _check_tiering(values: Mapping[str, Any], node: NodeConfig) -> None:
             "Remote log storage only supports topics with cleanup.policy=delete",
             name="cleanup.policy",
         )
+    check_local_retention(values)
+
+
+def check_local_retention(values: Mapping[str, Any], prefix: str = "") -> None:
+    """Raise ConfigError when the local retention exceeds the whole one.
+
+    `prefix` goes before the names of the topic properties.
+    """
     for whole, local in (
         ("retention.ms", "local.retention.ms"),
         ("retention.bytes", "local.retention.bytes"),
@@ -165,7 +173,7 @@ def _check_tiering(values: Mapping[str, Any], node: NodeConfig) -> None:
             continue
         if values[local] == -1 or values[local] > values[whole]:
             raise ConfigError(
-                f"Value {values[local]} for configuration {local} must not be more than "
-                f"{whole} = {values[whole]}",
-                name=local,
+                f"Value {values[local]} for configuration {prefix}{local} must not be more than "
+                f"{prefix}{whole} = {values[whole]}",
+                name=f"{prefix}{local}",
             )

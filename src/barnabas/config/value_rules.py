@@ -13,6 +13,8 @@ from barnabas.config.topic_config import deciding_property
 if TYPE_CHECKING:
     from barnabas.config.node_config import NodeConfig
 
+_CLEANER_BYTES_MIN = 1 << 20
+
 
 def check_values(config: NodeConfig) -> None:
     """Raises ConfigError when a value deletes every record, or lets no client connect."""
@@ -22,6 +24,10 @@ def check_values(config: NodeConfig) -> None:
     _refuse_if(roll < 1, name, roll, "be at least 1")
     name, jitter = _effective(config, "segment.jitter.ms")
     _refuse_if(jitter < 0, name, jitter, "be at least 0")
+    name, threads = "log.cleaner.dedupe.buffer.size", "log.cleaner.threads"
+    most, cleaners = config.get_int(name), config.get_int(threads)
+    too_small = most // cleaners <= _CLEANER_BYTES_MIN if cleaners else False
+    _refuse_if(too_small, name, most, f"be above {_CLEANER_BYTES_MIN} for each of {threads}")
     limit, exceptions = "max.connections.per.ip", "max.connections.per.ip.overrides"
     no_client = config.get(limit) == 0 and not config.get(exceptions)
     _refuse_if(no_client, limit, 0, f"be at least 1, or {exceptions} must name the other addresses")

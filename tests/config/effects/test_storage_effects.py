@@ -165,7 +165,7 @@ def test_cleaning_job_has_the_limits_of_one_helper(
     way: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     limits = {
-        "log.cleaner.dedupe.buffer.size": "10000",
+        "log.cleaner.dedupe.buffer.size": "2400000",
         "log.cleaner.io.buffer.size": "2000000",
         "log.cleaner.io.buffer.load.factor": "0.5",
         "log.cleaner.io.max.bytes.per.second": "4.0E9",
@@ -182,10 +182,10 @@ def test_cleaning_job_has_the_limits_of_one_helper(
         fill(wire, keys=[b"k"])
         assert eventually(lambda: jobs)
     job = jobs[0]
-    # Each of two helpers has half: 5000 bytes hold 208 slots of 24 bytes, of which half are used.
+    # Each of two helpers has half: 1.2 MB hold 50,000 slots of 24 bytes, of which half are used.
     assert job["buffer_bytes"] == 500_000
     assert job["bytes_per_second"] == 2e9
-    assert job["slots"] <= 5000 // 20
+    assert job["slots"] <= 1_200_000 // 20
 
 
 @observes("log.cleaner.threads", dynamic=True)

@@ -1,4 +1,4 @@
-"""A code of an ACL that this version does not know ends the connection, in each of its fields."""
+"""The code UNKNOWN ends the connection, in each field of an ACL; those of later versions do not."""
 
 from typing import Any
 
@@ -32,15 +32,15 @@ def test_known_codes_pass() -> None:
     check_form(creation())
 
 
-@pytest.mark.parametrize("code", [0, 99])
 @pytest.mark.parametrize("field", FILTER)
-def test_unknown_code_of_a_filter_is_refused(field: str, code: int) -> None:
+def test_unknown_code_of_a_filter_is_refused(field: str) -> None:
+    check_form(deletion(**{field: 99}))
     with pytest.raises(ProtocolError, match="DeleteAcls request contains UNKNOWN elements"):
-        check_form(deletion(**{field: code}))
+        check_form(deletion(**{field: 0}))
 
 
-@pytest.mark.parametrize("code", [0, 99])
 @pytest.mark.parametrize("field", ACL)
-def test_unknown_code_of_a_new_acl_is_refused(field: str, code: int) -> None:
+def test_unknown_code_of_a_new_acl_is_refused(field: str) -> None:
+    check_form(creation(**{field: 99}))
     with pytest.raises(ProtocolError, match="CreateAcls request contains UNKNOWN elements"):
-        check_form(creation(**{field: code}))
+        check_form(creation(**{field: 0}))

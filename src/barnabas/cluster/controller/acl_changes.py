@@ -85,16 +85,20 @@ def _refusal(acl: Acl) -> str | None:
 def delete_acls(
     context: Context, request: DeleteAclsRequest
 ) -> ControllerResult[DeleteAclsResponse]:
-    """Remove the ACLs that each filter selects, all or none.
+    """Remove the ACLs that each filter selects.
 
-    An ACL that two filters select is in both results.
+    An ACL that two filters select is in both results; a filter with an unknown code selects none.
 
     Raises KafkaError INVALID_REQUEST for too many ACLs.
     """
     removed: dict[Uuid, Acl] = {}
     response = DeleteAclsResponse()
     for each in request.filters:
-        selected = dict(context.image.acls.selected(filter_of(each)))
+        selection = filter_of(each)
+        if (refusal := _refusal_of_filter(selection)) is not None:
+            response.filter_results.append(refusal)
+            continue
+        selected = dict(context.image.acls.selected(selection))
         removed.update(selected)
         if len(removed) > RECORDS_PER_REQUEST_MAX:
             raise KafkaError(
@@ -105,6 +109,19 @@ def delete_acls(
         response.filter_results.append(_filter_result(list(selected.values())))
     records: list[Message] = [RemoveAccessControlEntryRecord(id=acl_id) for acl_id in removed]
     return ControllerResult(records, response)
+
+
+def _refusal_of_filter(selection: AclFilter) -> DeleteAclsResponse.DeleteAclsFilterResult | None:
+    """Return the result of a filter with a code of a later version; None for any other."""
+    if 0 in (selection.resource_type, selection.pattern_type):
+        unknown = "patternFilter"
+    elif 0 in (selection.operation, selection.permission):
+        unknown = "entryFilter"
+    else:
+        return None
+    return DeleteAclsResponse.DeleteAclsFilterResult(
+        error_code=ErrorCode.INVALID_REQUEST, error_message=f"Unknown {unknown}."
+    )
 
 
 def filter_of(request: DescribeAclsRequest | DeleteAclsRequest.DeleteAclsFilter) -> AclFilter:

@@ -39,9 +39,7 @@ from barnabas.config.config_alteration import (
     validate_group_overrides,
     validate_topic_overrides,
 )
-from barnabas.config.properties.client_metrics_properties import CLIENT_METRICS_PROPERTIES
-from barnabas.config.properties.group_properties import GROUP_PROPERTIES
-from barnabas.config.schema import to_text
+from barnabas.config.schema import ConfigRequestError, to_text
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
 from barnabas.protocol.messages.incremental_alter_configs import (
@@ -57,9 +55,8 @@ Changes = dict[str, str | None]
 _PROPERTIES: Mapping[int, Mapping[str, Property]] = {
     RESOURCE_TOPIC: TOPIC_PROPERTIES,
     RESOURCE_BROKER: BROKER_PROPERTIES,
-    RESOURCE_CLIENT_METRICS: CLIENT_METRICS_PROPERTIES,
-    RESOURCE_GROUP: GROUP_PROPERTIES,
 }
+"""Where Kafka knows which properties are lists."""
 
 
 class Operation(enum.IntEnum):
@@ -186,8 +183,9 @@ def _check_resource(image: MetadataImage, kind: int, name: str) -> None:
         _check_broker(image, name)
     elif kind in (RESOURCE_GROUP, RESOURCE_CLIENT_METRICS):
         if not name:
-            what = "group" if kind == RESOURCE_GROUP else "subscription"
-            raise _invalid(f"Default {what} resources are not allowed.")
+            of_groups = kind == RESOURCE_GROUP
+            what = "Default group resources are not allowed."
+            raise _invalid(what if of_groups else "Subscription name can't be empty")
     else:
         raise _invalid(f"Unknown resource type {kind}")
 
@@ -250,12 +248,10 @@ def _operate(
         return config.value
     if operation is Operation.DELETE:
         return None
-    row = _PROPERTIES[resource.resource_type].get(config.name)
+    row = _PROPERTIES.get(resource.resource_type, {}).get(config.name)
     if row is None or row.type is not Type.LIST:
-        raise KafkaError(
-            ErrorCode.INVALID_CONFIG,
-            f"Can't {operation.name} to key {config.name} because its type is not LIST.",
-        )
+        refusal = _list_refusal(resource.resource_type, config.name, operation)
+        raise KafkaError(ErrorCode.INVALID_CONFIG, refusal)
     members = _current_members(context, resource.resource_type, row, current)
     given = [member.strip() for member in config.value.split(",") if member.strip()]
     if operation is Operation.APPEND:
@@ -263,6 +259,15 @@ def _operate(
     else:
         members = [member for member in members if member not in given]
     return ",".join(members)
+
+
+def _list_refusal(kind: int, name: str, operation: Operation) -> str:
+    """Return the message for a property that is not a list; for brokers Kafka has another one."""
+    if kind != RESOURCE_BROKER:
+        return f"Can't {operation.name} to key {name} because its type is not LIST."
+    if name not in _PROPERTIES[kind]:
+        return f"Unknown config name: {name}"
+    return f"Config value {operation.name.lower()} is not allowed for config key: {name}"
 
 
 def _current_members(
@@ -306,7 +311,6 @@ def _validate(
             validate_broker_changes(changes, context.config, cluster_default=not name)
             _check_cordoning(context, changes)
     except ConfigError as error:
-        of_config = kind in (RESOURCE_TOPIC, RESOURCE_GROUP)
-        of_match = kind == RESOURCE_CLIENT_METRICS and error.name == "match"
-        code = ErrorCode.INVALID_CONFIG if of_config or of_match else ErrorCode.INVALID_REQUEST
+        of_request = kind == RESOURCE_BROKER or isinstance(error, ConfigRequestError)
+        code = ErrorCode.INVALID_REQUEST if of_request else ErrorCode.INVALID_CONFIG
         raise KafkaError(code, error.message) from error

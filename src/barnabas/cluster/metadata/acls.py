@@ -124,11 +124,6 @@ class Acl:
             AclPermission.of(permission),
         )
 
-    @property
-    def is_unknown(self) -> bool:
-        """True when a code of the ACL is one of a later version."""
-        return 0 in (self.resource_type, self.pattern_type, self.operation, self.permission)
-
     def record(self, acl_id: Uuid) -> AccessControlEntryRecord:
         """Return the record that adds the ACL."""
         return AccessControlEntryRecord(
@@ -162,11 +157,6 @@ class AclFilter:
     host: str | None = None
     operation: AclOperation = AclOperation.ANY
     permission: AclPermission = AclPermission.ANY
-
-    @property
-    def is_unknown(self) -> bool:
-        """True when a code of the filter is one of a later version."""
-        return 0 in (self.resource_type, self.pattern_type, self.operation, self.permission)
 
     def matches(self, acl: Acl) -> bool:
         """True when the filter selects the ACL."""

@@ -48,11 +48,7 @@ class RelocationRegistry:
         log does not exist.
         """
         name = future_name(topic, partition)
-        target = find_volume(self._volumes, path)
-        if target.is_cordoned:
-            raise KafkaError(
-                ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"Log directory {path} is cordoned"
-            )
+        target = self.target(path)
         log = self._get(topic, partition)
         if log is None:
             raise KafkaError(
@@ -66,6 +62,18 @@ class RelocationRegistry:
         except OSError as error:
             raise target.fail(error) from error
         return move
+
+    def target(self, path: str) -> Volume:
+        """Return the data directory at `path`, to which logs may move.
+
+        Raises KafkaError LOG_DIR_NOT_FOUND, KAFKA_STORAGE_ERROR or INVALID_REPLICA_ASSIGNMENT.
+        """
+        found = find_volume(self._volumes, path)
+        if found.is_cordoned:
+            raise KafkaError(
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"Log directory {path} is cordoned"
+            )
+        return found
 
     def interrupted(self) -> list[tuple[str, int]]:
         """Return the partitions of which the last run left a copy."""

@@ -34,10 +34,11 @@ def alter_replica_log_dirs(
 
 
 def _begin(services: LogDirServices, path: str, topic: str, number: int) -> ErrorCode:
-    hosted = services.replicas.hosted(topic, number)
-    if hosted is None:
-        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     try:
+        services.logs.relocations.target(path)  # Kafka looks at the directory first
+        hosted = services.replicas.hosted(topic, number)
+        if hosted is None:
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         _ = hosted.log  # opened or created
         move = services.logs.relocations.begin(topic, number, path)
     except KafkaError as error:
