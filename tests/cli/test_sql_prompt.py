@@ -10,7 +10,7 @@ import subprocess
 import sys
 import termios
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import httpx
@@ -92,7 +92,7 @@ class Terminal:
 
 
 @contextlib.contextmanager
-def prompt(api: httpx.Client, state: Path, *before: str, columns: int = 200) -> Iterator[Terminal]:
+def prompt(api: httpx.Client, state: Path, *before: str, columns: int = 200) -> Generator[Terminal]:
     """Open a prompt of the server that keeps its history below a directory."""
     # Without an answer to a request for the cursor's position, the prompt would wait for it.
     terminal = {"TERM": "xterm", "PROMPT_TOOLKIT_NO_CPR": "1"}
