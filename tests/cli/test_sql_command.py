@@ -2,6 +2,8 @@
 
 import io
 import re
+import socket
+import threading
 from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -173,3 +175,36 @@ def test_text_of_print_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
 def test_answer_without_columns_is_an_error(lines: list[str], message: str) -> None:
     with pytest.raises(CliError, match=message):
         run_scripts(RemoteExecutor(Answering(*lines)), [Script("SELECT * FROM t;")], as_json=False)
+
+
+@contextmanager
+def ending_server(lines: bytes) -> Generator[str]:
+    """Yield the address of a server that ends a chunked answer behind its first lines."""
+    chunk = b"%x\r\n%s\r\n" % (len(lines), lines) if lines else b""
+
+    def answer() -> None:
+        connection, _ = listener.accept()
+        with connection:
+            connection.recv(65536)
+            connection.sendall(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + chunk)
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=answer)
+        thread.start()
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+        thread.join()
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        (b"", r"^server http://.*closed connection.*; start one with"),
+        (b'{"columnNames":["A"]}\n', r"^the connection to the server ended: "),
+    ],
+)
+def test_server_that_ends_within_its_answer_is_an_error(lines: bytes, message: str) -> None:
+    script = Script("SELECT * FROM t EMIT CHANGES;")
+    with ending_server(lines) as url:
+        executor = RemoteExecutor(SqlClient(url, None, None, 60.0))
+        with pytest.raises(CliError, match=message):
+            run_scripts(executor, [script], as_json=False)

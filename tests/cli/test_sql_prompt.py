@@ -10,7 +10,7 @@ import subprocess
 import sys
 import termios
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import httpx
@@ -41,9 +41,9 @@ def api(node: Node) -> Iterator[httpx.Client]:
 class Terminal:
     """A program in a pseudo terminal."""
 
-    def __init__(self, command: list[str], environment: dict[str, str]) -> None:
+    def __init__(self, command: list[str], environment: dict[str, str], columns: int) -> None:
         self._here, there = pty.openpty()
-        termios.tcsetwinsize(there, (50, 200))
+        termios.tcsetwinsize(there, (50, columns))
         self._seen = b""
         self.process = subprocess.Popen(
             command,
@@ -59,14 +59,18 @@ class Terminal:
     def write(self, text: str) -> None:
         os.write(self._here, text.encode())
 
-    def wait_for(self, text: str) -> None:
-        """Read until the program has written a text after those that were waited for before."""
+    def wait_for(self, text: str) -> str:
+        """Read until the program has written a text after those that were waited for before.
+
+        Return what it wrote before the text.
+        """
         until = time.monotonic() + _WAIT_S
         while text.encode() not in (shown := _CONTROL.sub(b"", self._seen)):
             assert time.monotonic() < until, f"no {text!r} in {shown!r}"
             if select.select([self._here], [], [], 1.0)[0]:
                 self._seen += os.read(self._here, 65536)
-        self._seen = shown.partition(text.encode())[2]
+        before, _, self._seen = shown.partition(text.encode())
+        return before.decode(errors="replace")
 
     def end(self) -> int:
         """Wait for the end of the program, reading what it writes."""
@@ -88,13 +92,13 @@ class Terminal:
 
 
 @contextlib.contextmanager
-def prompt(api: httpx.Client, state: Path, *before: str) -> Iterator[Terminal]:
+def prompt(api: httpx.Client, state: Path, *before: str, columns: int = 200) -> Generator[Terminal]:
     """Open a prompt of the server that keeps its history below a directory."""
     # Without an answer to a request for the cursor's position, the prompt would wait for it.
     terminal = {"TERM": "xterm", "PROMPT_TOOLKIT_NO_CPR": "1"}
     environment = {**os.environ, "XDG_STATE_HOME": str(state), **terminal}
     command = [*_PROGRAM, "--server", str(api.base_url)]
-    found = Terminal(command, environment)
+    found = Terminal(command, environment, columns)
     try:
         for each in (*before, "sql>"):
             found.wait_for(each)
@@ -130,6 +134,26 @@ def test_statement_over_two_lines_runs_and_is_in_the_history(
     assert (tmp_path / "barnabas" / "sql-history").stat().st_mode & 0o077 == 0
 
 
+def test_history_is_kept_for_the_next_prompt(api: httpx.Client, tmp_path: Path) -> None:
+    with prompt(api, tmp_path) as first:
+        first.write("help;\r")
+        first.wait_for("RUN SCRIPT 'FILE';")
+        first.wait_for("sql>")
+        first.write("\x04")
+        assert first.end() == 0
+    with prompt(api, tmp_path) as second:
+        second.write("\x1b[A\r")
+        second.wait_for("RUN SCRIPT 'FILE';")
+
+
+def test_line_that_the_terminal_wraps_is_one_line(api: httpx.Client, tmp_path: Path) -> None:
+    with prompt(api, tmp_path, columns=40) as terminal:
+        terminal.write(f"SELECT '{'a' * 60}zz")
+        assert "...>" not in terminal.wait_for("zz")
+        terminal.write("\r")
+        terminal.wait_for("...>")
+
+
 def test_words_and_names_are_completed(terminal: Terminal, api: httpx.Client) -> None:
     text = "CREATE STREAM completed_name (a INT, completed_column INT)"
     properties = "kafka_topic='cn', value_format='JSON', partitions=1"
@@ -160,6 +184,15 @@ def test_interrupt_ends_rows_and_not_the_prompt(
     terminal.wait_for("sql>")
     terminal.write("\x04")
     assert terminal.end() == 0
+
+
+def test_interrupt_clears_a_statement_that_is_typed(terminal: Terminal) -> None:
+    terminal.write("SELECT half\r")
+    terminal.wait_for("...>")
+    terminal.write("\x03")
+    terminal.wait_for("sql>")
+    terminal.write("help;\r")
+    terminal.wait_for("RUN SCRIPT 'FILE';")
 
 
 def test_sigterm_leaves_the_prompt(terminal: Terminal) -> None:

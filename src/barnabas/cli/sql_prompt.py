@@ -143,9 +143,14 @@ def _session(executor: Executor) -> Any:
         complete_in_thread=True,  # names are a request to a server, which may not answer
         multiline=True,
         key_bindings=_keys(),
-        prompt_continuation=_MORE,
+        prompt_continuation=_before_line,
     )
     return session
+
+
+def _before_line(width: int, number: int, wraps: int) -> str:
+    """Return what is before a further line, or before the rest of one that the terminal wraps."""
+    return " " * width if wraps else _MORE
 
 
 def _history(file: Path) -> Any:

@@ -212,13 +212,11 @@ class RemoteExecutor:
             "properties": self._properties,
             "sessionVariables": self._variables,
         }
-        answer, ending = self._open("/query-stream", body, _LINES)
-        try:
+        answer, opened = self._open("/query-stream", body, _LINES)
+        with opened:
             lines = answer.iter_lines()
             columns = _columns(next(lines, ""))
-        except BaseException:
-            ending.close()
-            raise
+            ending = opened.pop_all()
         return Stream(columns, RemoteRows(answer, lines, ending, _json_row))
 
     def _open(
