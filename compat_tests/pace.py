@@ -7,7 +7,7 @@ CPU. Without a pause of that size, looks take half of a core from the job that t
 import time
 
 _SHARE = 3
-"""A pause is this many times as long as the look before it."""
+"""The ratio of a pause to the look before it."""
 _MOST_S = 1.0
 
 
