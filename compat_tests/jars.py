@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from barnabas.pipeline.spark import class_archive
 from barnabas.testing.free_ports import free_ports
 
 ROOT = Path(__file__).parent.parent
@@ -27,9 +28,6 @@ SHORT_LIVED = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
 """Options of a server that ends before the second compiler and another collector pay off."""
 LOG_OPTIONS = ["-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"]
 # A JVM that cannot use an archive says so on the standard output, where tools print their results.
-IN_PLACE = ["-XX:+UnlockDiagnosticVMOptions", "-XX:ArchiveRelocationMode=0"]
-"""Maps an archive at the addresses that it was written for. At others, JDK 17.0.15's default, the
-JVM rewrites its pages at each start, which takes a fourth of the CPU of a short program."""
 _QUIET = ["-Xlog:disable", "-Xlog:all=error:stderr"]
 _ARCHIVE_LIMIT_S = 170
 
@@ -80,7 +78,7 @@ def archive_options() -> list[str]:
             _write_archive(archive)
     if not archive.is_file():
         return []
-    return [f"-XX:SharedArchiveFile={archive}", *IN_PLACE, *_QUIET]
+    return [f"-XX:SharedArchiveFile={archive}", *class_archive.IN_PLACE, *_QUIET]
 
 
 def _write_archive(archive: Path) -> None:

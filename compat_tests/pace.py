@@ -1,7 +1,7 @@
 """The pace of a test that looks again and again until something is there.
 
-A look may read a topic to its end with a new consumer, which takes the test and the server 0.1 s of
-CPU. Without a pause of that size, looks take half of a core from the job that they wait for.
+A look may read a topic to its end with a new consumer. Without a pause that is longer than a look,
+the test and the server take much of a core from the job that they wait for.
 """
 
 import time

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from compat_tests.jars import IN_PLACE
+from barnabas.pipeline.spark.session import SHORT_LIVED
+from compat_tests import jars
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -36,16 +37,13 @@ needed = pytest.mark.skipif(missing() is not None, reason=missing() or "")
 """Skips a test, or the tests of a module, where Spark cannot run."""
 
 
-# With one compiler a JVM keeps 48 MB of code by default, and then stops compiling.
-_FIRST_COMPILER = shlex.join(
-    ["-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=240m", *IN_PLACE]
-)
+_FIRST_COMPILER = shlex.join(SHORT_LIVED)
 JVM_OPTIONS = f"{_FIRST_COMPILER} -XX:+UseSerialGC"
 """Options of a JVM that ends before the second compiler and the parallel collector pay off."""
 FIRST_COMPILER_ONLY = {
     "SPARK_SUBMIT_OPTS": _FIRST_COMPILER,
     # Of the JVM that only prints the command of the other one.
-    "SPARK_LAUNCHER_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "SPARK_LAUNCHER_OPTS": shlex.join(jars.SHORT_LIVED),
 }
 """Environment of a program whose JVM ends before the second compiler has paid for itself."""
 

@@ -26,7 +26,7 @@ def check_values(config: NodeConfig) -> None:
     _refuse_if(jitter < 0, name, jitter, "be at least 0")
     name, threads = "log.cleaner.dedupe.buffer.size", "log.cleaner.threads"
     most, cleaners = config.get_int(name), config.get_int(threads)
-    too_small = most // cleaners <= _CLEANER_BYTES_MIN if cleaners else False
+    too_small = cleaners > 0 and most // cleaners <= _CLEANER_BYTES_MIN
     _refuse_if(too_small, name, most, f"be above {_CLEANER_BYTES_MIN} for each of {threads}")
     limit, exceptions = "max.connections.per.ip", "max.connections.per.ip.overrides"
     no_client = config.get(limit) == 0 and not config.get(exceptions)

@@ -44,15 +44,13 @@ _LONG_LIVED: Final = (
     "-XX:Tier4CompileThreshold=60000",
     "-XX:Tier4BackEdgeThreshold=160000",
 )
-_SHORT_LIVED: Final = (
+SHORT_LIVED: Final = (
     "-XX:TieredStopAtLevel=1",
     # With one compiler the JVM keeps 48 MB of code by default, and then stops compiling.
     "-XX:ReservedCodeCacheSize=240m",
-    # Maps the archive of classes at the addresses that it was written for. At others, the default
-    # of JDK 17.0.15, the JVM rewrites its pages when it starts.
-    "-XX:+UnlockDiagnosticVMOptions",
-    "-XX:ArchiveRelocationMode=0",
+    *class_archive.IN_PLACE,
 )
+"""Options of a driver JVM that ends before the second compiler has paid for itself."""
 _LAUNCHER_OPTIONS: Final = "SPARK_LAUNCHER_OPTS"
 _TRACE_LOGGERS: Final = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 """PySpark's, which print a trace of the JVM to stderr for each exception that it raises."""
@@ -241,7 +239,7 @@ def spark_properties(
 
     `packages` is the archive of `worker_environment` for a master that is not local.
     """
-    compilers = _SHORT_LIVED if settings.is_short_lived else _LONG_LIVED
+    compilers = SHORT_LIVED if settings.is_short_lived else _LONG_LIVED
     options = [*_JVM_OPTIONS, *archive.options, *compilers]
     found = {
         "spark.app.name": settings.application,

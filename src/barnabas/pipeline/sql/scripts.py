@@ -14,7 +14,7 @@ from sqlglot.tokenizer_core import TokenType
 
 from barnabas.pipeline.sql.sql_failures import SqlError, nearest, position
 from barnabas.pipeline.sql.sql_tokens import Ksql
-from barnabas.pipeline.sql.statement_parser import StatementParser
+from barnabas.pipeline.sql.statement_parser import VARIABLE_NAME, StatementParser
 from barnabas.pipeline.sql.statement_values import DefineVariable, Statement
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ _PIECE = re.compile(
     r"|;|[^'`\";/-]+|.",
     re.DOTALL,
 )
-_VARIABLE = re.compile(r"\$(?P<escaped>\$\{[A-Za-z_]\w*\})|\$\{(?P<name>[A-Za-z_]\w*)\}", re.ASCII)
+_VARIABLE = re.compile(rf"\$(?P<escaped>\$\{{{VARIABLE_NAME}\}})|\$\{{(?P<name>{VARIABLE_NAME})\}}")
 _OPEN = (TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.LT)
 _CLOSED = (TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.GT)
 

@@ -10,7 +10,7 @@ from sqlglot.tokenizer_core import TokenType
 from barnabas.pipeline.sql import statement_values as st
 from barnabas.pipeline.sql.query_parser import QueryParser
 from barnabas.pipeline.sql.sql_failures import nearest
-from barnabas.pipeline.sql.sql_tokens import is_word
+from barnabas.pipeline.sql.sql_tokens import is_word, name_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,7 +32,8 @@ _SUBJECTS = (
 )
 _ASSERTED = ("TOPIC", "SCHEMA")
 _TIMEOUT_MS_MAX = 2**31 - 1
-_VARIABLE_NAME = re.compile(r"[A-Z_][A-Z_0-9]*")
+VARIABLE_NAME = r"[A-Za-z_][A-Za-z_0-9]*"
+"""An expression of the names that `DEFINE` sets, and that `${name}` refers to."""
 
 
 class StatementParser(QueryParser):
@@ -332,14 +333,14 @@ class StatementParser(QueryParser):
     def _variable(self) -> str:
         """Read the name of a variable as `${name}` has it: without quotes, in any case."""
         token = self._curr
-        name = token.text.upper() if token and is_word(token) else ""
-        if token.token_type is TokenType.IDENTIFIER or not _VARIABLE_NAME.fullmatch(name):
+        is_bare = token and is_word(token) and token.token_type is not TokenType.IDENTIFIER
+        if not is_bare or not re.fullmatch(VARIABLE_NAME, token.text):
             raise self.failure(
                 f"Expected a variable {self.found()}: its name has letters of ASCII, digits and _, "
                 "begins with no digit, and is in no quotes"
             )
         self._advance()
-        return name
+        return name_of(token)
 
     def _run_script(self) -> st.Statement:
         self.expect("SCRIPT")

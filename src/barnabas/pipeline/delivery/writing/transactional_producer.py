@@ -200,12 +200,8 @@ def committed_after(
     Raises KafkaException, AbortableError, FencedError, TaskFailureError.
     """
     reader = offset_reader(settings.group_id, settings.consumer)
-
-    def read() -> None:
-        found.extend(committed(reader, partitions, _SOON_S))
-
     found: list[TopicPartition] = []
-    exception = failure_of(read)
+    exception = failure_of(lambda: found.extend(committed(reader, partitions, _SOON_S)))
     if exception is None:
         return found
     if error_of(exception).code() != KafkaError._TIMED_OUT:
