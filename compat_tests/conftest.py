@@ -1,7 +1,9 @@
 """Options and fixtures: the server under test, and unique names."""
 
+import gc
 import itertools
 import os
+import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -57,6 +59,20 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if not ours and any(item.iter_markers("barnabas_only")):
             item.add_marker(skip)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _closed_clients() -> Iterator[None]:
+    """Close the clients of a module's jobs, and those in cycles of unused objects, at its end.
+
+    They would connect to its stopped servers until the process ends, each 100 ms.
+    """
+    yield
+    if "barnabas.pipeline.delivery" in sys.modules:
+        from tests.pipeline.kept_clients import close_kept_clients
+
+        close_kept_clients()
+    gc.collect()
 
 
 @pytest.fixture(scope="module")

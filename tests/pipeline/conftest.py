@@ -1,8 +1,4 @@
-"""The clients that a process keeps from task to task are closed after each test.
-
-A worker keeps them as long as it runs. Here they would connect to the nodes of former tests without
-end, which takes a quarter of a processor. A test must not leave any other client either.
-"""
+"""The clients that a process keeps are closed after each test, which must leave no other client."""
 
 import contextlib
 import gc
@@ -12,21 +8,15 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, KafkaException, Producer
 
-from barnabas.pipeline.delivery.forward.range_reader import READERS
-from barnabas.pipeline.delivery.writing import plain_delivery, transactional_producer
-from barnabas.pipeline.delivery.writing.record_writers import WRITERS
 from barnabas.testing.eventually import wait_until
+from tests.pipeline.kept_clients import close_kept_clients
 
 
 @pytest.fixture(autouse=True)
 def _kept_clients() -> Iterator[None]:
     before = kafka_clients()
     yield
-    WRITERS.clear()
-    transactional_producer.PRODUCERS.clear()
-    transactional_producer.READERS.clear()
-    plain_delivery.PRODUCERS.clear()
-    READERS.clear()
+    close_kept_clients()
     if kafka_clients() - before:
         wait_until(lambda: not _kept(before))
 

@@ -7,6 +7,7 @@ from unittest.mock import patch
 
 from barnabas.pipeline.delivery.writing import offset_readers
 from barnabas.pipeline.delivery.writing.offset_readers import OffsetReaders
+from barnabas.testing.eventually import wait_until
 
 SERVERS = {"bootstrap.servers": "127.0.0.1:1"}
 
@@ -45,3 +46,11 @@ def test_a_reader_of_a_group_is_kept_for_each_cluster_and_isolation() -> None:
         ]
     assert made == again
     assert len({id(each) for each in made}) == 4
+
+
+def test_a_reader_that_is_not_used_is_closed() -> None:
+    readers = OffsetReaders(closed_after_s=0.05)
+    with patch.object(offset_readers, "Consumer", Reader):
+        for _ in range(2):  # the watch ends with the last reader, and begins with the next one
+            made = weakref.ref(readers.get("a", SERVERS, is_stable=True))
+            wait_until(lambda made=made: made() is None)
