@@ -51,18 +51,21 @@ class OffsetReaders:
 
     def _watch(self) -> None:
         """Close unused consumers until none is left."""
-        while self._is_watched:
+        is_last = False
+        while not is_last:
             time.sleep(self._closed_after_s)
-            self._pop_unused().clear()
+            is_last = self._close_unused()
 
-    def _pop_unused(self) -> list[Consumer]:
-        """Return the unused consumers, which are closed outside the lock, as that may take long."""
+    def _close_unused(self) -> bool:
+        """Forget unused consumers; return whether none is left."""
         before_s = time.monotonic() - self._closed_after_s
         with self._lock:
             unused = [key for key, (_, used_s) in self._readers.items() if used_s <= before_s]
-            found = [self._readers.pop(key)[0] for key in unused]
+            closed = [self._readers.pop(key) for key in unused]
             self._is_watched = bool(self._readers)
-        return found
+            is_last = not self._readers
+        closed.clear()  # outside the lock, since it may take long
+        return is_last
 
 
 def _settings(group_id: str, properties: Mapping[str, Any], is_stable: bool) -> dict[str, Any]:
