@@ -20,6 +20,8 @@ from compat_tests.servers import KINDS, ServerProcess
 # Tests write old timestamps; retention by time must not delete them.
 KEEP_OLD_RECORDS = {"retention.ms": "-1"}
 _numbers = itertools.count(1)
+# A test states the limit of a quiet machine; one with other work needs several times as long.
+_SLOW_MACHINE = 3
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -59,6 +61,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if not ours and any(item.iter_markers("barnabas_only")):
             item.add_marker(skip)
+        limit = item.get_closest_marker("timeout")
+        limit_s = float(limit.args[0] if limit else config.getini("timeout"))
+        item.add_marker(pytest.mark.timeout(_SLOW_MACHINE * limit_s), append=False)
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from barnabas.pipeline.delivery.plan.job_plan import JobFailure, RunningJob
     from barnabas.pipeline.spark.session import SparkProcess
 
-WAIT_S = 240.0
+WAIT_S = 480.0
 
 
 class SharedJvm:

@@ -22,7 +22,7 @@ from compat_tests.spark import FIRST_COMPILER_ONLY
 
 PARTITIONS = 4
 KEYS = 50
-WAIT_S = 240.0
+WAIT_S = 480.0
 DAEMON = "compat_tests.pipeline.planted_daemon"
 
 

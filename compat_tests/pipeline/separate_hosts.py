@@ -113,7 +113,7 @@ class ObjectStore:
         program = [str(_MOTO), "-m", "moto.server", "-H", self._address, "-p", str(self.port)]
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(program, stdout=log, stderr=log)
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 240
         while not self._has_bucket():
             assert self._process.poll() is None, self._log.read_text()
             assert time.monotonic() < deadline, self._log.read_text()

@@ -19,7 +19,7 @@ from compat_tests.spark import JVM_OPTIONS
 
 HOME = Path(pyspark.__file__).parent
 WORKERS = 2
-_WAIT_S = 120.0
+_WAIT_S = 480.0
 
 
 class SparkCluster:

@@ -45,7 +45,7 @@ STEP_MS: Final = 400
 half until the last partition reaches the present time. A broker refuses times of the future."""
 CHANGE_EVERY: Final = 5
 """The table changes before each kill whose number is a multiple of this one."""
-WAIT_S: Final = 300.0
+WAIT_S: Final = 480.0
 IDS: Final = [f"id-{number}" for number in range(40)]
 MARKS: Final = "mark"
 """The keys of events that look for the newest change of the table; the join leaves them out."""

@@ -15,7 +15,7 @@ from compat_tests.pace import Pace
 from compat_tests.pipeline.killed_job import children
 
 T = TypeVar("T")
-WAIT_S = 240.0
+WAIT_S = 480.0
 
 
 class LineRunner:

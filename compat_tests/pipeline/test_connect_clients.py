@@ -43,7 +43,7 @@ def config(runner: RunnerProcess, tmp_path: Path) -> dict[str, str]:
 
 def eventually(condition: Callable[[], bool]) -> None:
     """Wait until a condition holds."""
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 240
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.2)

@@ -28,7 +28,7 @@ MIRROR = "org.apache.kafka.connect.mirror"
 JSON = "org.apache.kafka.connect.json.JsonConverter"
 DEBEZIUM = "io.debezium.connector.postgresql.PostgresConnector"
 BYTES = "org.apache.kafka.connect.converters.ByteArrayConverter"
-WAIT_S = 180.0
+WAIT_S = 480.0
 
 
 def missing() -> str | None:

@@ -241,7 +241,7 @@ def test_task_that_is_stopped_within_a_query_leaves_no_transaction(db: PostgresS
     task.poll()
     task.stop()
     open_count = "SELECT count(*) FROM pg_stat_activity WHERE state = 'idle in transaction'"
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 240
     while db.run(open_count) != [(0,)]:
         assert time.monotonic() < deadline
         time.sleep(0.05)

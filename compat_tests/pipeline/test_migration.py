@@ -299,13 +299,13 @@ def test_everything_moves_to_barnabas_and_back(
         work.write(kafka, 200)
         consume(barnabas, 300, 500)
         query.process(barnabas, 500)
-        wait_until(lambda: work.is_done(kafka), state, 120)
+        wait_until(lambda: work.is_done(kafka), state, 300)
         work.write(kafka, 100)
     # The producers and the application have stopped.
     assert "has caught up" in step()
     with work.streams(barnabas, state):
         work.write(barnabas, 200)
-        wait_until(lambda: work.is_done(barnabas), state, 120)
+        wait_until(lambda: work.is_done(barnabas), state, 300)
         consume(barnabas, 500, 800)
     work.check(barnabas)
     query.process(barnabas, 800)
@@ -315,7 +315,7 @@ def test_everything_moves_to_barnabas_and_back(
     runner.wait_states("leave-reverse", "RUNNING", ["RUNNING"])
     with work.streams(barnabas, state):
         work.write(barnabas, 100)
-        wait_until(lambda: work.is_done(barnabas), state, 120)
+        wait_until(lambda: work.is_done(barnabas), state, 300)
     consume(barnabas, 800, 900)
     query.process(barnabas, 900)
     wait_copied(runner, "leave-reverse", 450)
@@ -328,7 +328,7 @@ def test_everything_moves_to_barnabas_and_back(
     query.begin("back", json.dumps({NUMBERS: ends_of(kafka)}))
     with work.streams(kafka, state):
         work.write(kafka, 100)
-        wait_until(lambda: work.is_done(kafka), state, 120)
+        wait_until(lambda: work.is_done(kafka), state, 300)
     work.check(kafka)
     consume(kafka, 900, 1000)
     query.process(kafka, 1000)

@@ -29,7 +29,7 @@ pytestmark = [
     pytest.mark.timeout(900),
 ]
 KEYS = 5
-_WAIT_S = 400.0
+_WAIT_S = 480.0
 _SECRET = "spark.hadoop.fs.s3a.secret.key"
 _JSON = "org.apache.kafka.connect.json.JsonConverter"
 

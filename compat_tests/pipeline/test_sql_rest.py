@@ -29,7 +29,7 @@ from tests.registry.live_registry import live_registry
 
 pytestmark = [pytest.mark.timeout(400), pytest.mark.barnabas_only, spark.needed]
 
-WAIT_S = 240.0
+WAIT_S = 480.0
 KSQLDB = """
 import asyncio, functools, json, sys
 import httpx

@@ -30,7 +30,7 @@ pytestmark = [
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "sql.md").read_text()
 PROGRAM = Path(sys.executable).parent / "barnabas"
-WAIT_S = 240.0
+WAIT_S = 480.0
 
 
 def command(bootstrap: str, directory: Path, *arguments: str) -> list[str]:

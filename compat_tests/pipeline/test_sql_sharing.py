@@ -24,7 +24,7 @@ from compat_tests.servers import BarnabasProcess
 
 pytestmark = [setup.needed, pytest.mark.barnabas_only, pytest.mark.timeout(600)]
 
-WAIT_S = 240.0
+WAIT_S = 480.0
 SOURCES = """
 CREATE STREAM slow (id STRING KEY, url STRING, ms BIGINT)
     WITH (kafka_topic='SLOW', value_format='JSON');

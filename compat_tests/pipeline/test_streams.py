@@ -66,7 +66,7 @@ class Records:
             found[:] = self.all(topic)
             return len(found) >= count
 
-        deadline = time.monotonic() + 90
+        deadline = time.monotonic() + 240
         pace = Pace()
         while not has_all():
             shown = [(each.key(), each.value()) for each in found]

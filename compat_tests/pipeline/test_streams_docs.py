@@ -33,7 +33,7 @@ ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "streams.md").read_text()
 README = (ROOT / "README.md").read_text()
 PATHS = 5
-WAIT_S = 240.0
+WAIT_S = 480.0
 
 
 def example(part: str) -> str:

@@ -37,7 +37,7 @@ NEW = 50
 """Records of a recreated topic: the old offset is inside the new topic."""
 TRIMMED = 15
 """Records that retention deletes before the app reads them."""
-WAIT_S = 240.0
+WAIT_S = 480.0
 
 
 @attrs.frozen

@@ -30,7 +30,7 @@ READ = 30
 """Records that the earlier code has processed; retention deletes them before today's code runs."""
 NEW = 24
 KEYS = 3
-WAIT_S = 180.0
+WAIT_S = 480.0
 
 
 class Topics:

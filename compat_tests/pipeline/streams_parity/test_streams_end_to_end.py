@@ -30,7 +30,7 @@ RECORDS = 300
 KEYS = "abcdefg"
 SIZE_MS, GAP_MS = 100, 50
 TOPOLOGIES = ("count", "tumbling-count", "stream-stream-inner")
-WAIT_S = 120
+WAIT_S = 480
 
 Record = tuple[str, str, str | None, int]
 
