@@ -46,6 +46,14 @@ FIRST_COMPILER_ONLY = {
     "SPARK_LAUNCHER_OPTS": shlex.join(jars.SHORT_LIVED),
 }
 """Environment of a program whose JVM ends before the second compiler has paid for itself."""
+INTERPRETED = {
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
+"""Properties of a session that interprets its expressions. For the few records of a test that takes
+a third less CPU than to compile classes for each query, as sessions of users do. Runners compile in
+the tests too, and so do modules with `COMPILES`."""
+COMPILED = {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMode": "FALLBACK"}
 
 
 def environment() -> dict[str, str]:

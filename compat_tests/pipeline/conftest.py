@@ -35,7 +35,12 @@ class SharedJvm:
 
         if self._process is None or not self._process.is_alive():
             self.stop()
-            settings = SessionSettings(self._directory, master="local[2]", is_short_lived=True)
+            settings = SessionSettings(
+                self._directory,
+                master="local[2]",
+                is_short_lived=True,
+                properties=setup.INTERPRETED,
+            )
             self._process = SparkProcess.start(settings)
         return self._process
 
@@ -49,9 +54,12 @@ class SharedJvm:
 class OwnSession:
     """A separate session in the shared JVM: properties, temporary views and queries."""
 
-    def __init__(self, jvm: SharedJvm) -> None:
+    def __init__(self, jvm: SharedJvm, *, compiles: bool) -> None:
         self._process = jvm.process()
         self.session = self._process.session.newSession()
+        if compiles:
+            for name, value in setup.COMPILED.items():
+                self.session.conf.set(name, value)
 
     def is_alive(self) -> bool:
         return self._process.is_alive()
@@ -80,7 +88,11 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
 
 
 @pytest.fixture(scope="module")
-def engine(shared_jvm: SharedJvm, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+def engine(
+    request: pytest.FixtureRequest,
+    shared_jvm: SharedJvm,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Any]:
     if reason := setup.missing():
         pytest.skip(reason)
     from barnabas.pipeline.spark.engine import Engine
@@ -88,7 +100,7 @@ def engine(shared_jvm: SharedJvm, tmp_path_factory: pytest.TempPathFactory) -> I
 
     work: Path = tmp_path_factory.mktemp("engine")
     running = Engine(SessionSettings(work, master="local[2]", is_short_lived=True))
-    own: Any = OwnSession(shared_jvm)
+    own: Any = OwnSession(shared_jvm, compiles=getattr(request.module, "COMPILES", False))
     running._process = own
     yield running
     running.stop()

@@ -16,6 +16,7 @@ from barnabas.pipeline.delivery.plan.job_plan import JobKind, JobPlan
 from barnabas.pipeline.delivery.plan.task_failures import JobStartError
 from barnabas.pipeline.spark.engine import Engine
 from barnabas.pipeline.spark.session import SessionSettings
+from compat_tests.spark import INTERPRETED
 
 POLL_S = 0.2
 PAUSE_S = 0.3
@@ -29,13 +30,16 @@ def main() -> int:
     settings = json.loads(Path(sys.argv[1]).read_text())
     os.environ["BARNABAS_DRIVER"] = str(os.getpid())
     spark = {"spark.python.daemon.module": settings["daemon"]} if settings["daemon"] else {}
+    is_short_lived = settings.get("is_short_lived", True)
+    if is_short_lived:
+        spark |= INTERPRETED
     engine = Engine(
         SessionSettings(
             Path(settings["work"]),
             master=settings.get("master", "local[2]"),
             checkpoint_directory=settings["checkpoints"],
             formats=tuple(settings.get("formats", ())),
-            is_short_lived=settings.get("is_short_lived", True),
+            is_short_lived=is_short_lived,
             properties={**spark, **settings.get("spark", {})},
         )
     )

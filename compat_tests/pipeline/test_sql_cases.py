@@ -13,6 +13,7 @@ from compat_tests.sql_case_session import CaseEngine
 from compat_tests.sql_cases import checks_of, run
 from tests.registry.live_registry import live_registry
 
+COMPILES = True
 pytestmark = [setup.needed, pytest.mark.timeout(600), pytest.mark.barnabas_only]
 
 ORDER = {

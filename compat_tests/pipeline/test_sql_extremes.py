@@ -57,6 +57,7 @@ if TYPE_CHECKING:
 
     from barnabas.pipeline.sql.functions.function_values import Parameter, Signature
 
+COMPILES = True
 pytestmark = [setup.needed, pytest.mark.timeout(600)]
 
 ROWS = 100

@@ -28,6 +28,7 @@ from barnabas.pipeline.sql.sql_types import (
 from barnabas.pipeline.sql.statement_values import Select
 from compat_tests.sql_rows import Names, of_spark, same, selected
 
+COMPILES = True
 NAN = math.nan
 INFINITY = math.inf
 

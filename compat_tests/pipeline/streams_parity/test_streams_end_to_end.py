@@ -20,6 +20,7 @@ from compat_tests.pace import Pace
 from compat_tests.pipeline.killed_job import read_committed
 from compat_tests.pipeline.streams_parity.streams_peer import SOURCE
 
+COMPILES = True
 pytestmark = [
     setup.needed,
     pytest.mark.timeout(300),

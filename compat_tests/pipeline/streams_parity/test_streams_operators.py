@@ -11,6 +11,7 @@ from compat_tests import spark as setup
 from compat_tests.pipeline.streams_parity.stream_cases import case
 from compat_tests.pipeline.streams_parity.streams_peer import Input, Output, StreamsPeer
 
+COMPILES = True
 pytestmark = [
     setup.needed,
     pytest.mark.timeout(600),
