@@ -51,8 +51,8 @@ INTERPRETED = {
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
 }
 """Properties of a session that interprets its expressions. For the few records of a test that takes
-a third less CPU than to compile classes for each query, as sessions of users do. Runners compile in
-the tests too, and so do modules with `COMPILES`."""
+a third less CPU than to compile classes for each query, as sessions of users do. The command of
+barnabas compiles in the tests too, and so do modules with `COMPILES`."""
 COMPILED = {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMode": "FALLBACK"}
 
 

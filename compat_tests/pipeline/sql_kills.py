@@ -29,6 +29,7 @@ from typing import Any, Final
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 
 from barnabas.pipeline.data.key_partitioner import murmur2
+from compat_tests import spark as setup
 from compat_tests.pipeline.killed_job import children, create_topics, read_committed
 from compat_tests.pipeline.sql_runners import LineRunner
 from compat_tests.servers import BarnabasProcess
@@ -219,7 +220,7 @@ class KilledQueries:
         self._bootstrap = bootstrap
         self._chance = random.Random(f"kills {seed}")
         self._input_chance = random.Random(f"input {seed}")
-        self._runner = LineRunner(bootstrap, directory, "soak-sql")
+        self._runner = LineRunner(bootstrap, directory, "soak-sql", setup.COMPILED)
         self._ends = Consumer(
             {
                 "bootstrap.servers": bootstrap,

@@ -47,6 +47,7 @@ class LineRunner:
             "view.dir": str(directory / "views"),
             "spark.master": "local[2]",
             "spark.sql.shuffle.partitions": "2",
+            **setup.INTERPRETED,
             **(properties or {}),
         }
         self._file.write_text(json.dumps(settings))
