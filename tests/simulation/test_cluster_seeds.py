@@ -7,9 +7,9 @@ import pytest
 from barnabas.testing.simulation import prepare, run
 from barnabas.testing.simulation.faults import Fault, FaultKind, draw_faults, shrink
 
-# Seeds that once found defects, and two others. test_mistake_table.py runs 24 seeds of the cluster
-# without mistakes, and `make sim` any number.
-SEEDS = (5, 6, 17, 25, 43, 73, 76, 180)
+# Seeds that once found defects, and others without those that take long.
+DEFECTS = (6, 25, 43, 73, 76, 180)
+SEEDS = sorted({*range(1, 25), *DEFECTS} - {9, 11, 15, 16, 19, 20, 22, 23})
 
 pytestmark = pytest.mark.timeout(600)  # a seed may need 40 s of CPU time
 
