@@ -51,21 +51,20 @@ class OffsetReaders:
 
     def _watch(self) -> None:
         """Close unused consumers until none is left."""
-        is_last = False
-        while not is_last:
+        are_left = True
+        while are_left:
             time.sleep(self._closed_after_s)
-            is_last = self._close_unused()
+            are_left = self._close_unused()
 
     def _close_unused(self) -> bool:
-        """Forget unused consumers; return whether none is left."""
+        """Forget unused consumers; return whether others are left to watch."""
         before_s = time.monotonic() - self._closed_after_s
         with self._lock:
             unused = [key for key, (_, used_s) in self._readers.items() if used_s <= before_s]
             closed = [self._readers.pop(key) for key in unused]
-            self._is_watched = bool(self._readers)
-            is_last = not self._readers
+            are_left = self._is_watched = bool(self._readers)
         closed.clear()  # outside the lock, since it may take long
-        return is_last
+        return are_left
 
 
 def _settings(group_id: str, properties: Mapping[str, Any], is_stable: bool) -> dict[str, Any]:
