@@ -9,6 +9,8 @@ import time
 _SHARE = 3
 """The ratio of a pause to the look before it."""
 _MOST_S = 1.0
+WAIT_S = 480.0
+"""The limit of a wait for a pipeline, on a machine that is slow or has other work."""
 
 
 class Pace:

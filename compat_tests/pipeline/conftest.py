@@ -12,14 +12,12 @@ from compat_tests import mariadb, postgres
 from compat_tests import spark as setup
 from compat_tests.installed import Installed
 from compat_tests.mariadb import MariadbServer
-from compat_tests.pace import Pace
+from compat_tests.pace import WAIT_S, Pace
 from compat_tests.postgres import PostgresServer
 
 if TYPE_CHECKING:
     from barnabas.pipeline.delivery.plan.job_plan import JobFailure, RunningJob
     from barnabas.pipeline.spark.session import SparkProcess
-
-WAIT_S = 480.0
 
 
 class SharedJvm:

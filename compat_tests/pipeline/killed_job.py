@@ -17,12 +17,11 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from compat_tests.pace import Pace
+from compat_tests.pace import WAIT_S, Pace
 from compat_tests.spark import FIRST_COMPILER_ONLY
 
 PARTITIONS = 4
 KEYS = 50
-WAIT_S = 480.0
 DAEMON = "compat_tests.pipeline.planted_daemon"
 
 

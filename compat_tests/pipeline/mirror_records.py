@@ -6,7 +6,7 @@ from typing import Any
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic
 
-from compat_tests.pipeline.conftest import WAIT_S
+from compat_tests.pace import WAIT_S
 from compat_tests.servers import ServerProcess
 
 NOW_MS = int(time.time() * 1000)

@@ -15,11 +15,11 @@ from pathlib import Path
 import pyspark
 
 from barnabas.testing.free_ports import free_ports
+from compat_tests.pace import WAIT_S
 from compat_tests.spark import JVM_OPTIONS
 
 HOME = Path(pyspark.__file__).parent
 WORKERS = 2
-_WAIT_S = 480.0
 
 
 class SparkCluster:
@@ -42,7 +42,7 @@ class SparkCluster:
         for number in range(WORKERS):
             self.start_worker(number)
         log = self.directory / "master.log"
-        deadline = time.monotonic() + _WAIT_S
+        deadline = time.monotonic() + WAIT_S
         while log.read_text(errors="replace").count("Registering worker") < WORKERS:
             assert time.monotonic() < deadline, log.read_text(errors="replace")
             time.sleep(0.1)

@@ -30,6 +30,7 @@ from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartit
 
 from barnabas.pipeline.data.key_partitioner import murmur2
 from compat_tests import spark as setup
+from compat_tests.pace import WAIT_S
 from compat_tests.pipeline.killed_job import children, create_topics, read_committed
 from compat_tests.pipeline.sql_runners import LineRunner
 from compat_tests.servers import BarnabasProcess
@@ -46,7 +47,6 @@ STEP_MS: Final = 400
 half until the last partition reaches the present time. A broker refuses times of the future."""
 CHANGE_EVERY: Final = 5
 """The table changes before each kill whose number is a multiple of this one."""
-WAIT_S: Final = 480.0
 IDS: Final = [f"id-{number}" for number in range(40)]
 MARKS: Final = "mark"
 """The keys of events that look for the newest change of the table; the join leaves them out."""

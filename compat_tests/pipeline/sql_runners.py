@@ -11,11 +11,10 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from compat_tests import spark as setup
-from compat_tests.pace import Pace
+from compat_tests.pace import WAIT_S, Pace
 from compat_tests.pipeline.killed_job import children
 
 T = TypeVar("T")
-WAIT_S = 480.0
 
 
 class LineRunner:

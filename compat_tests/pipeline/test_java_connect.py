@@ -17,6 +17,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
 
 from compat_tests import jars
+from compat_tests.pace import WAIT_S
 from compat_tests.pipeline.connect_workers import ConnectWorker, JavaWorker
 from compat_tests.pipeline.killed_job import read_committed
 from compat_tests.postgres import PostgresServer
@@ -28,7 +29,6 @@ MIRROR = "org.apache.kafka.connect.mirror"
 JSON = "org.apache.kafka.connect.json.JsonConverter"
 DEBEZIUM = "io.debezium.connector.postgresql.PostgresConnector"
 BYTES = "org.apache.kafka.connect.converters.ByteArrayConverter"
-WAIT_S = 480.0
 
 
 def missing() -> str | None:

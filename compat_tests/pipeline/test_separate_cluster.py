@@ -16,6 +16,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from compat_tests import spark as setup
 from compat_tests.jars import ROOT
+from compat_tests.pace import WAIT_S
 from compat_tests.pipeline import separate_hosts
 from compat_tests.pipeline.killed_job import read_committed
 from compat_tests.pipeline.test_spark_cluster import ClusterRunner
@@ -29,7 +30,6 @@ pytestmark = [
     pytest.mark.timeout(900),
 ]
 KEYS = 5
-_WAIT_S = 480.0
 _SECRET = "spark.hadoop.fs.s3a.secret.key"
 _JSON = "org.apache.kafka.connect.json.JsonConverter"
 
@@ -102,7 +102,7 @@ def create(bootstrap: str, *names: str) -> None:
 
 
 def wait_until(condition: Callable[[], bool], problem: Callable[[], str]) -> None:
-    deadline = time.monotonic() + _WAIT_S
+    deadline = time.monotonic() + WAIT_S
     while not condition():
         assert time.monotonic() < deadline, problem()
         time.sleep(0.5)
@@ -210,7 +210,7 @@ def test_copy_and_rows_by_way_of_the_store_are_exact(
         runner.start()
         runner.create(f"{source}-copy", "TopicCopy", topics=source, target__topic=copy)
         runner.create(f"{source}-sink", "SparkSink", topics=source, **files, **plain)
-        runner.wait(lambda: bool(runner.numbers(copy)), _WAIT_S)
+        runner.wait(lambda: bool(runner.numbers(copy)), WAIT_S)
         runner.create(
             f"{source}-source",
             "SparkSource",
@@ -219,7 +219,7 @@ def test_copy_and_rows_by_way_of_the_store_are_exact(
             **files,
             **plain,
         )
-        runner.wait(lambda: bool(runner.numbers(rows)), _WAIT_S)
+        runner.wait(lambda: bool(runner.numbers(rows)), WAIT_S)
         assert cluster.executors() == {"worker-0", "worker-1"}
         for pid in runner.descendants():
             assert (
@@ -228,10 +228,10 @@ def test_copy_and_rows_by_way_of_the_store_are_exact(
             )
         cluster.kill_executor(0)
         killed_at = load.sent
-        runner.wait(lambda: len(runner.numbers(copy)) > killed_at, _WAIT_S)
+        runner.wait(lambda: len(runner.numbers(copy)) > killed_at, WAIT_S)
         sent = load.end()
         for target in (copy, rows):
-            runner.wait(lambda target=target: len(runner.numbers(target)) >= sent, _WAIT_S)
+            runner.wait(lambda target=target: len(runner.numbers(target)) >= sent, WAIT_S)
             assert runner.numbers(target) == list(range(sent))
     finally:
         load.end()

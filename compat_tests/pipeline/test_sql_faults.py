@@ -12,8 +12,9 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
 from compat_tests import spark as setup
+from compat_tests.pace import WAIT_S
 from compat_tests.pipeline.killed_job import create_topics, read_committed
-from compat_tests.pipeline.sql_runners import WAIT_S, LineRunner
+from compat_tests.pipeline.sql_runners import LineRunner
 from compat_tests.pipeline.test_sql_scripts import PROGRAM
 from tests.registry.live_registry import live_registry
 

@@ -19,6 +19,7 @@ from barnabas.pipeline.sql.imports.ksqldb_commands import topic_of
 from barnabas.testing.eventually import wait_until
 from barnabas.testing.free_ports import free_ports
 from compat_tests import spark
+from compat_tests.pace import WAIT_S
 from compat_tests.pipeline.connect_workers import RunnerProcess
 from compat_tests.servers import ServerProcess
 from compat_tests.sql_case_files import rest_cases_of
@@ -29,7 +30,6 @@ from tests.registry.live_registry import live_registry
 
 pytestmark = [pytest.mark.timeout(400), pytest.mark.barnabas_only, spark.needed]
 
-WAIT_S = 480.0
 KSQLDB = """
 import asyncio, functools, json, sys
 import httpx

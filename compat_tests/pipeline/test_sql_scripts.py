@@ -17,7 +17,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
 from compat_tests import spark as setup
-from compat_tests.pace import Pace
+from compat_tests.pace import WAIT_S, Pace
 from compat_tests.pipeline.killed_job import children, read_committed
 from tests.registry.live_registry import live_registry
 
@@ -30,7 +30,6 @@ pytestmark = [
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "sql.md").read_text()
 PROGRAM = Path(sys.executable).parent / "barnabas"
-WAIT_S = 480.0
 
 
 def command(bootstrap: str, directory: Path, *arguments: str) -> list[str]:

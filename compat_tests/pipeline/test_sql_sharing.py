@@ -18,13 +18,13 @@ from barnabas.pipeline.sql.catalog.source_definitions import Defaults
 from barnabas.pipeline.sql.scripts import parse_script
 from barnabas.pipeline.sql.stored.catalog_records import changes
 from compat_tests import spark as setup
+from compat_tests.pace import WAIT_S
 from compat_tests.pipeline.killed_job import create_topics, read_committed
 from compat_tests.pipeline.test_sql_python import block
 from compat_tests.servers import BarnabasProcess
 
 pytestmark = [setup.needed, pytest.mark.barnabas_only, pytest.mark.timeout(600)]
 
-WAIT_S = 480.0
 SOURCES = """
 CREATE STREAM slow (id STRING KEY, url STRING, ms BIGINT)
     WITH (kafka_topic='SLOW', value_format='JSON');

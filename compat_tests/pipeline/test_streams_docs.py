@@ -19,7 +19,7 @@ from confluent_kafka.admin import AdminClient
 from barnabas import streams
 from compat_tests import spark
 from compat_tests.installed import Installed
-from compat_tests.pace import Pace
+from compat_tests.pace import WAIT_S, Pace
 from compat_tests.pipeline.killed_job import children, read_committed
 from compat_tests.servers import BarnabasProcess
 
@@ -33,7 +33,6 @@ ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "streams.md").read_text()
 README = (ROOT / "README.md").read_text()
 PATHS = 5
-WAIT_S = 480.0
 
 
 def example(part: str) -> str:

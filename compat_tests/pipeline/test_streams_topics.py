@@ -21,6 +21,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from barnabas import streams as ks
 from barnabas.pipeline.delivery.plan.offset_metadata import url_safe
 from compat_tests import spark as setup
+from compat_tests.pace import WAIT_S
 from compat_tests.pipeline.conftest import eventually
 from compat_tests.pipeline.killed_job import children, read_committed
 from compat_tests.pipeline.recreated_app import Settings, describe
@@ -37,7 +38,6 @@ NEW = 50
 """Records of a recreated topic: the old offset is inside the new topic."""
 TRIMMED = 15
 """Records that retention deletes before the app reads them."""
-WAIT_S = 480.0
 
 
 @attrs.frozen

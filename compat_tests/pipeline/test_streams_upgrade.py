@@ -17,7 +17,7 @@ from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from compat_tests import spark as setup
-from compat_tests.pace import Pace
+from compat_tests.pace import WAIT_S, Pace
 from compat_tests.pipeline.killed_job import children, read_committed
 from compat_tests.pipeline.upgraded_app import CASES
 
@@ -30,7 +30,6 @@ READ = 30
 """Records that the earlier code has processed; retention deletes them before today's code runs."""
 NEW = 24
 KEYS = 3
-WAIT_S = 480.0
 
 
 class Topics:

@@ -16,7 +16,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from barnabas import streams as ks
 from compat_tests import jars
 from compat_tests import spark as setup
-from compat_tests.pace import Pace
+from compat_tests.pace import WAIT_S, Pace
 from compat_tests.pipeline.killed_job import read_committed
 from compat_tests.pipeline.streams_parity.streams_peer import SOURCE
 
@@ -31,7 +31,6 @@ RECORDS = 300
 KEYS = "abcdefg"
 SIZE_MS, GAP_MS = 100, 50
 TOPOLOGIES = ("count", "tumbling-count", "stream-stream-inner")
-WAIT_S = 480
 
 Record = tuple[str, str, str | None, int]
 
