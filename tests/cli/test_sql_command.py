@@ -187,6 +187,9 @@ def ending_server(lines: bytes) -> Generator[str]:
         with connection:
             connection.recv(65536)
             connection.sendall(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + chunk)
+            connection.shutdown(socket.SHUT_WR)
+            while connection.recv(65536):
+                pass  # a request that is not read whole would reset the connection
 
     with socket.create_server(("127.0.0.1", 0)) as listener:
         thread = threading.Thread(target=answer)
