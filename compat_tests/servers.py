@@ -24,6 +24,8 @@ STOP_TIMEOUT_S = 90.0
 PROBE = struct.pack(">ihhih", 10, 18, 0, 1, -1)
 # The few members of these groups join within moments; waiting three seconds for more is not needed.
 FAST_GROUPS = {"group.initial.rebalance.delay.ms": "300"}
+# Tests write old timestamps. The first check of retention, 30 s after the start, would delete them.
+KEPT_RECORDS = {"log.initial.task.delay.ms": "86400000"}
 
 
 def answers(port: int, security: ClientSecurity | None = None) -> bool:
@@ -51,7 +53,7 @@ class ServerProcess:
         self.data = self.directory / "data"
         self.log_file = self.directory / "server.log"
         self.port, self.controller_port = free_ports(2)
-        self.properties = {**FAST_GROUPS, **(properties or {})}
+        self.properties = {**FAST_GROUPS, **KEPT_RECORDS, **(properties or {})}
         self.process: subprocess.Popen[bytes] | None = None
 
     @property

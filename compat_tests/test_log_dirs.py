@@ -20,7 +20,10 @@ from compat_tests.servers import KINDS, ServerProcess
 
 PARTITIONS = 4
 # A failed directory is noticed when its checkpoints are written.
-PROPERTIES = {"log.flush.offset.checkpoint.interval.ms": "500"}
+PROPERTIES = {
+    "log.flush.offset.checkpoint.interval.ms": "500",
+    "log.initial.task.delay.ms": "500",
+}
 
 
 @pytest.fixture

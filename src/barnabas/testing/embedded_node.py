@@ -13,7 +13,7 @@ from barnabas.config import NodeConfig
 from barnabas.server.node.node import Node as ServerNode
 from barnabas.server.node.startup_checks import first_error
 from barnabas.testing.node_security import ADMIN, NodeSecurity, Security
-from barnabas.testing.server_context import ServerContext, bootstrap_of
+from barnabas.testing.server_context import ServerContext, bootstrap_of, kept_records
 
 _START_TIMEOUT_S = 60.0
 _STOP_TIMEOUT_S = 30.0
@@ -23,7 +23,8 @@ class Node(ServerContext):
     """A node in a background thread with its own event loop, on free ports of 127.0.0.1.
 
     `data` is a directory to use and keep; without one the data is temporary and removed by
-    `close`. `config` holds Kafka's properties. With `security` the node has TLS, users and ACLs.
+    `close`. `config` holds Kafka's properties; without a retention by time (`log.retention.hours`,
+    say), the node keeps records of any age. With `security` the node has TLS, users and ACLs.
     `start`, `stop` and `kill` may follow each other: the node comes back on the same data and the
     same port.
     """
@@ -37,7 +38,7 @@ class Node(ServerContext):
         super().__init__(data)
         self._security = NodeSecurity(self.data, security)
         defaults = self._security.properties()
-        self._properties = {**defaults, **(config or {}), "log.dirs": str(self.data)}
+        self._properties = {**defaults, **kept_records(config), "log.dirs": str(self.data)}
         self._thread: threading.Thread | None = None
         self._token: trio.lowlevel.TrioToken | None = None
         self._scope = trio.CancelScope()

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Self
 
 from barnabas import parent_pipe
-from barnabas.testing.server_context import ServerContext, bootstrap_of
+from barnabas.testing.server_context import ServerContext, bootstrap_of, kept_records
 
 _READY = re.compile(r" ready listeners=(\S*)")
 _CLIENTS = re.compile(r"PLAINTEXT://[^:,]*:(\d+)")
@@ -25,7 +25,8 @@ _LISTENERS = "PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:0"
 class NodeProcess(ServerContext):
     """`python -m barnabas serve` with data that outlives it; the port stays over restarts.
 
-    The node also ends when this process ends in any way, as by SIGKILL.
+    The node also ends when this process ends in any way, as by SIGKILL. Without a retention by time
+    in `config`, it keeps records of any age.
     """
 
     program: Sequence[str] = ("-m", "barnabas")
@@ -35,7 +36,7 @@ class NodeProcess(ServerContext):
         self, data: str | Path | None = None, config: Mapping[str, str] | None = None
     ) -> None:
         super().__init__(data)
-        self.config = dict(config or {})
+        self.config = kept_records(config)
         self.port = 0
         self.log: list[str] = []
         self._process: subprocess.Popen[str] | None = None

@@ -3,9 +3,24 @@
 import shutil
 import tempfile
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Self
+
+_RETENTION_BY_TIME = ("log.retention.ms", "log.retention.minutes", "log.retention.hours")
+
+
+def kept_records(config: Mapping[str, str] | None) -> dict[str, str]:
+    """Return a node's properties; without a retention by time, all records are kept.
+
+    Tests write timestamps of their own. Those of 1970 would be deleted by the first check of
+    retention, 30 s after the start, in the middle of some test.
+    """
+    properties = dict(config or {})
+    if not any(name in properties for name in _RETENTION_BY_TIME):
+        properties["log.retention.ms"] = "-1"
+    return properties
 
 
 def bootstrap_of(port: int) -> str:

@@ -181,5 +181,5 @@ PROPERTIES: tuple[P, ...] = (
       validator=Range(1)),
     P("log.initial.task.delay.ms", LONG, 30000, LOW,
       "Milliseconds between the start and the first background task on the logs.",
-      validator=Range(0), internal=True),
+      validator=Range(0), internal=True, has_effect=True),
 )

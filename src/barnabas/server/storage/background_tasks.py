@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# As LogManager.InitialTaskDelayMs: a node that starts has other work to do.
-_INITIAL_DELAY_MS = 30_000
 # The number of logs after which other tasks run: a log that is not open yet takes 0.3 ms.
 _LOGS_PER_TURN = 10
 _DELETION_INTERVAL_MS = 5_000
@@ -64,8 +62,9 @@ class BackgroundTasks:
     async def run(self) -> None:
         """Run all tasks until cancelled."""
         config = self._config()
+        delay_ms = config.get_int("log.initial.task.delay.ms")
         async with tasks.open_nursery() as nursery:
-            for name, work in (
+            for name, work in (  # as in Kafka's LogManager, log.* wait for the initial delay
                 ("log.retention.check.interval.ms", self.apply_retention),
                 ("log.flush.scheduler.interval.ms", self.flush_old),
                 ("log.flush.offset.checkpoint.interval.ms", self.checkpoint),
@@ -73,10 +72,13 @@ class BackgroundTasks:
                 ("producer.id.expiration.check.interval.ms", self.expire_producers),
             ):
                 interval_ms = config.get_int(name)
+                first_ms = delay_ms if name.startswith("log.") else interval_ms
                 if interval_ms < _NEVER_MS:
-                    nursery.start_soon(_every, interval_ms, work)
-            nursery.start_soon(_every, _DELETION_INTERVAL_MS, self.remove_deleted)
-            nursery.start_soon(_every, _ROLLED_INTERVAL_MS, self.flush_rolled)
+                    nursery.start_soon(_every, interval_ms, first_ms, work)
+            nursery.start_soon(
+                _every, _DELETION_INTERVAL_MS, _DELETION_INTERVAL_MS, self.remove_deleted
+            )
+            nursery.start_soon(_every, _ROLLED_INTERVAL_MS, _ROLLED_INTERVAL_MS, self.flush_rolled)
             nursery.start_soon(self.log_cleaner.run)
             nursery.start_soon(self.relocation_worker.run)
             nursery.start_soon(self.scrubber.run)
@@ -165,8 +167,8 @@ class BackgroundTasks:
         await self._disk.run(self._logs.checkpoint)
 
 
-async def _every(interval_ms: int, work: Callable[[], Awaitable[object]]) -> None:
-    await tasks.sleep(min(interval_ms, _INITIAL_DELAY_MS) / 1000)
+async def _every(interval_ms: int, first_ms: int, work: Callable[[], Awaitable[object]]) -> None:
+    await tasks.sleep(first_ms / 1000)
     while True:
         try:
             await work()
