@@ -81,6 +81,7 @@ def test_a_deleted_topic_is_gone_and_its_name_is_free(bootstrap, admin, topics) 
     only(admin.delete_topics([topic]))
     eventually(lambda: topic not in admin.list_topics(timeout=60).topics, "the topic is gone")
     only(admin.create_topics([NewTopic(topic, num_partitions=2, replication_factor=1)]))
+    eventually(lambda: topic in admin.list_topics(timeout=60).topics, "the topic is there again")
     after = only(admin.describe_topics(TopicCollection([topic])))
     assert len(after.partitions) == 2
     assert str(after.topic_id) != str(before)
