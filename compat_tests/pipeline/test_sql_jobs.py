@@ -84,3 +84,42 @@ def test_killed_runner_continues_its_queries_exactly_once(
         "dropped stream SLOW",
         "dropped table COUNTS",
     ]
+
+
+def test_query_that_starts_at_the_end_reads_all_that_comes_after_its_statement(
+    bootstrap: str, runner: LineRunner, unique: Callable[[str], str]
+) -> None:
+    """Also what comes before its job starts, or while no runner runs, into an idle partition."""
+    source, copied, counts = unique("clicks"), unique("copied"), unique("counts")
+    create_topics(bootstrap, [source], 2)
+    producer = Producer({"bootstrap.servers": bootstrap})
+
+    def send(partition: int, *numbers: int) -> None:
+        for number in numbers:
+            value = json.dumps({"url": f"/{partition}", "n": number})
+            producer.produce(source, value.encode(), b"k", partition)
+        assert producer.flush(30) == 0
+
+    def copies() -> list[int]:
+        return sorted(json.loads(each.value())["N"] for each in read_committed(bootstrap, copied))
+
+    send(0, 1, 2)
+    send(1, 3)
+    runner.start()
+    runner.execute(
+        f"""
+        CREATE STREAM c (url STRING, n INT) WITH (kafka_topic='{source}', value_format='JSON');
+        SET 'auto.offset.reset'='latest';
+        CREATE STREAM copied WITH (kafka_topic='{copied}') AS SELECT url, n FROM c;
+        CREATE TABLE counts WITH (kafka_topic='{counts}') AS
+            SELECT url, COUNT(*) AS n FROM c GROUP BY url;
+        """
+    )
+    send(0, 4)
+    runner.wait_for(lambda: copies() == [4], "the first record")
+    runner.wait_for(lambda: newest(bootstrap, counts) == {"/0": 1})
+    runner.kill()
+    send(1, 5, 6)
+    runner.start()
+    runner.wait_for(lambda: copies() == [4, 5, 6], "records of a partition without a position")
+    runner.wait_for(lambda: newest(bootstrap, counts) == {"/0": 1, "/1": 2})

@@ -101,6 +101,26 @@ def test_partition_without_offset_in_a_known_topic_starts_where_the_reset_says()
     assert found == StartPositions({"t": {3: EARLIEST}})
 
 
+@pytest.mark.parametrize("committed", [None, 20])
+def test_partition_without_committed_offset_starts_at_its_first_offset(
+    committed: int | None,
+) -> None:
+    state = attrs.evolve(STATE, committed=committed)
+    added = attrs.evolve(STATE, partition=4, committed=None)
+    other = attrs.evolve(added, topic="u")
+    found = decide([state, added, other], "latest", OnTrim.FAIL, first_offsets={"t": {3: 30}})
+    expected = {"t": {3: committed or 30, 4: EARLIEST}, "u": {4: LATEST}}
+    assert found == StartPositions(expected)
+
+
+@pytest.mark.parametrize(("first", "text"), [(7, "offsets 7 to 9 of t-3"), (51, "beyond the end")])
+def test_first_offset_that_the_partition_does_not_have_fails(first: int, text: str) -> None:
+    state = attrs.evolve(STATE, committed=None)
+    found = decide([state], "latest", OnTrim.FAIL, first_offsets={"t": {3: first}})
+    assert isinstance(found, JobFailure)
+    assert text in found.message
+
+
 def test_remedies_are_those_of_the_caller() -> None:
     remedies = Remedies("reset {topic}", "skip them")
     failure = decide([attrs.evolve(STATE, committed=7)], "earliest", OnTrim.FAIL, remedies)

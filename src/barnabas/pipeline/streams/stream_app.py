@@ -138,7 +138,7 @@ class App:
         time: str | Column | None = None,
         on_error: str = "fail",
         dead_letters: str | None = None,
-        start: str = "earliest",
+        start: str | Mapping[int, int] = "earliest",
         max_records: int = 100_000,
     ) -> Stream:
         """Return the records of a topic.
@@ -147,7 +147,8 @@ class App:
         record, a timestamp or milliseconds since 1970; by default the record's timestamp.
         `on_error` is the outcome of a record that does not decode: `fail` ends the app with the
         record's place, `skip` drops it, `dead-letter` writes it to the topic `dead_letters`
-        (APP-dead-letters). `start` is the first position without a committed offset. `max_records`
+        (APP-dead-letters). `start` is the first position without a committed offset: earliest,
+        latest, or an offset for each partition of the topic (-2 is the earliest). `max_records`
         limits a batch.
         """
         given = self._input(name, key, value, time, on_error, dead_letters, start, max_records)
@@ -341,12 +342,10 @@ class App:
         time: str | Column | None,
         on_error: str,
         dead_letters: str | None,
-        start: str,
+        start: str | Mapping[int, int],
         max_records: int,
     ) -> TopicInput:
         """Return a topic as the app reads it. Raises ValueError."""
-        if start not in ("earliest", "latest"):
-            raise ValueError(f"start is earliest or latest, not '{start}'")
         return TopicInput(
             name,
             self._prepared(key, name, "key"),
@@ -354,7 +353,7 @@ class App:
             time,
             OnError(on_error),
             dead_letters or f"{self.name}-dead-letters",
-            start,
+            topic_reading.starting_offsets(name, start),
             max_records,
             self._settings.client,
         )

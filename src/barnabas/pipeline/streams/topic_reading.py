@@ -5,6 +5,7 @@ headers that name its place and the reason, as Kafka Connect writes them.
 """
 
 import enum
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -58,11 +59,22 @@ class TopicInput:
     dead_letters: str
     """The topic of dead letters."""
     start: str
-    """The first position without a committed one: earliest or latest."""
+    """The first position without a committed one, as Spark's `startingOffsets`."""
     records_max: int
     """Records of one batch."""
     client: Mapping[str, str] = attrs.field(factory=dict[str, str], repr=False)
     """The properties of the clients that read it."""
+
+
+def starting_offsets(topic: str, start: str | Mapping[int, int]) -> str:
+    """Return Spark's `startingOffsets`. Raises ValueError for what is neither word nor offsets."""
+    if isinstance(start, str):
+        if start not in ("earliest", "latest"):
+            raise ValueError(
+                f"start is earliest, latest, or an offset for each partition, not '{start}'"
+            )
+        return start
+    return json.dumps({topic: dict(start)})
 
 
 def source_options(client: Mapping[str, str], topic: TopicInput, on_trim: OnTrim) -> dict[str, str]:

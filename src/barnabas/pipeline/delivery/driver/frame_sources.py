@@ -45,6 +45,7 @@ _STATEFUL: Final = (
     "TransformWithState",
 )
 _VERSION: Final = "v1"
+_NO_OFFSETS: Final[Mapping[str, Mapping[int, int]]] = {}
 
 
 @attrs.frozen
@@ -54,6 +55,8 @@ class KafkaSource:
     topics: tuple[str, ...]
     offset_reset: str
     """The first position without a committed one: earliest or latest."""
+    first_offsets: Mapping[str, Mapping[int, int]] = _NO_OFFSETS
+    """The first offsets by topic and partition, where the source names them."""
 
 
 def is_narrow(frame: DataFrame) -> bool:
@@ -117,10 +120,20 @@ def kafka_sources(frame: DataFrame) -> list[KafkaSource]:
                 f"a source of the rows is {leaf.sourceName()}, not Kafka with `subscribe`: its "
                 "position cannot be committed to a group"
             )
-        start = options.get("startingOffsets") or "latest"
         names = tuple(name.strip() for name in str(topics).split(","))
-        found.append(KafkaSource(names, "earliest" if start == "earliest" else "latest"))
+        found.append(_source(names, str(options.get("startingOffsets") or "latest")))
     return found
+
+
+def _source(topics: tuple[str, ...], start: str) -> KafkaSource:
+    if not start.startswith("{"):
+        return KafkaSource(topics, "earliest" if start == "earliest" else "latest")
+    given: dict[str, dict[str, int]] = json.loads(start)
+    first = {
+        name: {int(number): offset for number, offset in offsets.items()}
+        for name, offsets in given.items()
+    }
+    return KafkaSource(topics, "latest", first)
 
 
 def write_checkpoint(

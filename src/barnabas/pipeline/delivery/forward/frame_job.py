@@ -136,7 +136,9 @@ def _positions(
     trimmed = 0
     for source in sources:
         own = [state for state in states if state.topic in source.topics]
-        found = start_positions.decide(own, source.offset_reset, plan.on_trim, _remedies(plan))
+        found = start_positions.decide(
+            own, source.offset_reset, plan.on_trim, _remedies(plan), source.first_offsets
+        )
         if isinstance(found, JobFailure):
             raise JobStartError(found)
         offsets |= start_positions.resolved(found.offsets, own)

@@ -14,6 +14,7 @@ from barnabas.pipeline.delivery.plan.job_plan import JobFailure, OnTrim, RecordP
 
 EARLIEST = -2
 LATEST = -1
+_NO_OFFSETS: Final[Mapping[str, Mapping[int, int]]] = {}
 
 
 @attrs.frozen
@@ -64,12 +65,21 @@ def decide(
     offset_reset: str,
     on_trim: OnTrim,
     remedies: Remedies = DEFAULT_REMEDIES,
+    first_offsets: Mapping[str, Mapping[int, int]] = _NO_OFFSETS,
 ) -> StartPositions | JobFailure:
-    """Return where to start, or why the job must not start."""
+    """Return where to start, or why the job must not start.
+
+    `first_offsets` are those of partitions without a committed one, by topic; a partition that its
+    topic does not have there starts at the earliest, and a topic that is not there by
+    `offset_reset`.
+    """
     offsets: dict[str, dict[int, int]] = {}
     trimmed = 0
     for state in states:
-        found = _start(state, offset_reset, on_trim, remedies)
+        first = LATEST if offset_reset == "latest" else EARLIEST
+        if state.topic in first_offsets:
+            first = first_offsets[state.topic].get(state.partition, EARLIEST)
+        found = _start(state, first, on_trim, remedies)
         if isinstance(found, JobFailure):
             return found
         offsets.setdefault(state.topic, {})[state.partition] = found
@@ -102,7 +112,7 @@ def trimmed_text(
 
 
 def _start(
-    state: PartitionState, offset_reset: str, on_trim: OnTrim, remedies: Remedies
+    state: PartitionState, first: int, on_trim: OnTrim, remedies: Remedies
 ) -> int | JobFailure:
     where = f"{state.topic}-{state.partition}"
     remedy = remedies.positions.format(topic=state.topic)
@@ -113,7 +123,7 @@ def _start(
                 f"{state.topic_id}, and there is no offset of {where}; {remedy}",
                 is_permanent=True,
             )
-        return LATEST if offset_reset == "latest" else EARLIEST
+        return first if first < 0 else _within(state, first, on_trim, remedies)
     ids = (state.committed_topic_id, state.topic_id)
     if None not in ids and ids[0] != ids[1]:
         return JobFailure(
@@ -121,16 +131,24 @@ def _start(
             f"in topic id {ids[0]}, the topic has id {ids[1]}; {remedy}",
             is_permanent=True,
         )
-    if state.committed > state.end:
+    return _within(state, state.committed, on_trim, remedies)
+
+
+def _within(
+    state: PartitionState, offset: int, on_trim: OnTrim, remedies: Remedies
+) -> int | JobFailure:
+    """Return an offset that the partition has, or why the job does not continue there."""
+    record = RecordPosition(state.topic, state.partition, offset)
+    if offset > state.end:
+        remedy = remedies.positions.format(topic=state.topic)
         return JobFailure(
-            f"offset {state.committed} of {where} is beyond the end of the partition "
+            f"offset {offset} of {state.topic}-{state.partition} is beyond the end of the partition "
             f"({state.end}): the topic was recreated or truncated; {remedy}",
             is_permanent=True,
-            record=RecordPosition(state.topic, state.partition, state.committed),
+            record=record,
         )
-    if state.committed < state.start and on_trim is OnTrim.FAIL:
-        record = RecordPosition(state.topic, state.partition, state.committed)
+    if offset < state.start and on_trim is OnTrim.FAIL:
         return JobFailure(
             trimmed_text(record, state.start, remedies), is_permanent=True, record=record
         )
-    return max(state.committed, state.start)
+    return max(offset, state.start)

@@ -6,12 +6,17 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
+from confluent_kafka import KafkaException
 
 from barnabas.config import ConfigError
+from barnabas.pipeline.delivery.driver.cluster_state import ClusterState
+from barnabas.pipeline.delivery.plan import kafka_properties
 from barnabas.pipeline.delivery.plan.job_plan import JobFailure, JobPlan, JobProgress
 from barnabas.pipeline.delivery.plan.task_failures import JobStartError, refused
+from barnabas.pipeline.delivery.plan.task_plans import consumer_properties
 from barnabas.pipeline.sql.hosting.planned_statement import planned_statement
-from barnabas.pipeline.sql.hosting.query_properties import REGISTRY, START
+from barnabas.pipeline.sql.hosting.query_properties import FIRST_OFFSETS, REGISTRY, START
+from barnabas.pipeline.sql.planning import first_offsets
 from barnabas.pipeline.sql.planning.query_writing import written
 from barnabas.pipeline.sql.sql_failures import SqlError, UnresolvedError
 from barnabas.pipeline.streams.app_hosting import HostedApp, HostedQueries, HostedState
@@ -21,6 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from barnabas.pipeline.delivery.driver.spark_library import SparkSession
+    from barnabas.pipeline.sql.planning.first_offsets import Start
 
 _DEAD_LETTERS: Final = "errors.deadletterqueue.topic.name"
 _CASE: Final = "spark.sql.caseSensitive"
@@ -112,13 +118,23 @@ def start(
         query = planned_statement(plan.properties)
         registry = plan.properties.get(REGISTRY, "")
         app = HostedApp(own, settings, registry, plan.properties.get(_DEAD_LETTERS) or None)
-        start = plan.properties.get(START, "earliest")
-        written(app, query, plan.name, start=start, topic=plan.target_topic)
+        written(app, query, plan.name, start=_start(plan), topic=plan.target_topic)
         return QueryJob(plan, app.started(plan.generation))
     except JobStartError:
         raise
     except (ConfigError, SqlError, UnresolvedError) as error:
         raise refused(str(error)) from error
+    except KafkaException as error:
+        raise refused(str(error), is_permanent=False) from error
+
+
+def _start(plan: JobPlan) -> Start:
+    """Return where the query reads topics from that it has not read. Raises ConfigError."""
+    noted = plan.properties.get(FIRST_OFFSETS)
+    if not noted:
+        return plan.properties.get(START, "earliest")
+    cluster = ClusterState(kafka_properties.for_librdkafka(consumer_properties(plan)))
+    return first_offsets.usable(cluster, first_offsets.decoded(noted))
 
 
 def own_session(session: SparkSession) -> Any:

@@ -31,8 +31,10 @@ from barnabas.pipeline.sql.hosting.query_configs import (
     query_config,
     staging_topic,
 )
+from barnabas.pipeline.sql.hosting.query_properties import FIRST_OFFSETS, START
 from barnabas.pipeline.sql.hosting.table_swaps import TableSwaps
 from barnabas.pipeline.sql.hosting.table_views import TableViews
+from barnabas.pipeline.sql.planning.first_offsets import encoded, topic_ends
 from barnabas.pipeline.sql.planning.query_writing import register_schemas
 from barnabas.pipeline.sql.shell.created_topics import (
     compacted_values,
@@ -330,12 +332,27 @@ class HostedSql:
         """Return the configuration of a job. A table that is rebuilt has all records."""
         name, registry = self.job_of(started.name), self.settings.registry
         if not result.is_built:
-            return query_config(name, started, result.catalog, change.start, registry, properties)
+            config = query_config(name, started, result.catalog, change.start, registry, properties)
+            return config | self._first_offsets(name, config, started)
         sink = started.query.sink
         catalog = replace(result.catalog, sources={**result.catalog.sources, sink.name: sink})
         return building(
             query_config(name, started, catalog, "earliest", registry, properties), name
         )
+
+    def _first_offsets(
+        self, job: str, config: Mapping[str, str | None], started: StartedQuery
+    ) -> dict[str, str]:
+        """Return the property of a query that starts at the ends of its topics.
+
+        A query that continues with another text keeps its own: partitions that it has not read
+        start there.
+        """
+        if config[START] != "latest":
+            return {}
+        stored = self._runner.store.state.connectors.get(job)
+        kept = None if stored is None else stored.config.get(FIRST_OFFSETS)
+        return {FIRST_OFFSETS: kept or encoded(topic_ends(self._cluster(), started.query.plan))}
 
     def _check(self, config: Mapping[str, str | None]) -> None:
         try:

@@ -22,11 +22,13 @@ from barnabas.pipeline.definitions.config_validators import OneOf, non_empty
 from barnabas.pipeline.delivery.plan.job_plan import JobPlan, RunningJob
 from barnabas.pipeline.sql.hosting.query_properties import (
     DEFINITIONS,
+    FIRST_OFFSETS,
     REGISTRY,
     START,
     STATEMENT,
     TOPICS,
 )
+from barnabas.pipeline.sql.planning.first_offsets import decoded
 
 _NO_BATCHES: Final = "it reads at most 100,000 records of a topic in a batch"
 _GROUP: Final = "SQL"
@@ -45,6 +47,15 @@ def _key(name: str, default: Any, order: int, title: str, text: str, **more: Any
         display_name=title,
         **more,
     )
+
+
+def _offsets(name: str, value: object) -> None:
+    """Raise ConfigValueError for a text that is not JSON of offsets by topic and partition."""
+    try:
+        decoded(str(value) or "{}")
+    except ValueError as error:
+        reason = f'It is like {{"orders": {{"0": 17}}}}: {error}'
+        raise ConfigValueError.of(name, value, reason) from None
 
 
 DEFINITION: Final = ConfigDef(
@@ -74,9 +85,18 @@ DEFINITION: Final = ConfigDef(
             validator=OneOf(("earliest", "latest")),
         ),
         _key(
-            REGISTRY,
+            FIRST_OFFSETS,
             "",
             4,
+            "First offsets",
+            "The first offsets of a query that starts at the latest ones, as JSON by topic and "
+            "partition; empty for the ends of the topics when the job starts.",
+            validator=_offsets,
+        ),
+        _key(
+            REGISTRY,
+            "",
+            5,
             "Schema registry",
             "The address of the registry of AVRO, PROTOBUF and JSON_SR.",
         ),

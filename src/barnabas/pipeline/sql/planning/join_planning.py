@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from barnabas.pipeline.sql.functions.literals import TypedExpression
+    from barnabas.pipeline.sql.planning.first_offsets import Start
     from barnabas.pipeline.streams.serdes import Column
     from barnabas.pipeline.streams.stream_app import App
 
@@ -48,7 +49,7 @@ class Side:
     layout: Layout
 
 
-def joined_sources(app: App, plan: QueryPlan, start: str) -> Side:
+def joined_sources(app: App, plan: QueryPlan, start: Start) -> Side:
     """Return the joined sources of a plan. Raises UnresolvedError for what is missing."""
     of_table = RECORDS_MAX if plan.source.source.is_table else JOINED_TABLE_RECORDS_MAX
     side = _read(app, plan.source, start, of_table)
@@ -57,7 +58,7 @@ def joined_sources(app: App, plan: QueryPlan, start: str) -> Side:
     return side
 
 
-def _read(app: App, relation: PlannedRelation, start: str, of_table: int) -> Side:
+def _read(app: App, relation: PlannedRelation, start: Start, of_table: int) -> Side:
     source, layout = relation.source, layout_of(relation)
     names = [f"k{index}" for index in range(len(source.key))]
     for name, each in zip(names, source.key, strict=True):

@@ -23,6 +23,7 @@ from barnabas.pipeline.streams.record_table import Table
 from barnabas.pipeline.streams.serdes import functions
 
 if TYPE_CHECKING:
+    from barnabas.pipeline.sql.planning.first_offsets import Start
     from barnabas.pipeline.streams.serdes import Column
     from barnabas.pipeline.streams.stream_app import App
 
@@ -30,12 +31,13 @@ if TYPE_CHECKING:
 def planned(
     app: App,
     plan: QueryPlan,
-    start: str = "earliest",
+    start: Start = "earliest",
     stateless_max: int = STATELESS_RECORDS_MAX,
 ) -> Stream | Table:
     """Return the result of a plan: structs of its columns as keys and values.
 
-    `start` is where streams are read from without a committed position: earliest or latest.
+    `start` is where streams are read from without a committed position: earliest, latest, or the
+    offsets of each topic.
     `stateless_max` limits the records of a micro-batch where the query has no state.
 
     Raises UnresolvedError for what is missing.
@@ -64,7 +66,7 @@ def _filtered(stream: Stream, plan: QueryPlan, layout: Layout) -> Stream:
     return stream.filter(functions().col("value").isNotNull() & column_of(plan.where, layout))
 
 
-def _read(app: App, plan: QueryPlan, start: str, stateless_max: int) -> Side:
+def _read(app: App, plan: QueryPlan, start: Start, stateless_max: int) -> Side:
     source, layout = plan.source.source, layout_of(plan.source)
     limit = stateless_max if plan.aggregation is None else RECORDS_MAX
     if source.is_table:

@@ -19,6 +19,7 @@ from barnabas.pipeline.streams.serdes import Column, Serde, SerdeContext, functi
 if TYPE_CHECKING:
     from barnabas.pipeline.sql.analysis.plan_values import WrittenQuery
     from barnabas.pipeline.sql.catalog.source_values import Source
+    from barnabas.pipeline.sql.planning.first_offsets import Start
     from barnabas.pipeline.streams.stream_app import App
     from barnabas.pipeline.streams.stream_queries import StreamQuery
 
@@ -60,7 +61,7 @@ def written(
     query: WrittenQuery,
     name: str | None = None,
     *,
-    start: str = "earliest",
+    start: Start = "earliest",
     topic: str | None = None,
 ) -> StreamQuery:
     """Describe the query of a plan in an app. Raises UnresolvedError for what is missing.

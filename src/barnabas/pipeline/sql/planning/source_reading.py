@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from barnabas.pipeline.sql.analysis.plan_values import PlannedRelation
     from barnabas.pipeline.sql.catalog.source_values import Source
+    from barnabas.pipeline.sql.planning.first_offsets import Start
     from barnabas.pipeline.streams.record_stream import Stream
     from barnabas.pipeline.streams.record_table import Table
     from barnabas.pipeline.streams.stream_app import App
@@ -40,7 +41,7 @@ _PARSE: Final = "PARSE_TIMESTAMP"
 def read_stream(
     app: App,
     source: Source,
-    start: str,
+    start: Start,
     *,
     key_names: Sequence[str] = (),
     max_records: int = RECORDS_MAX,
@@ -57,7 +58,7 @@ def read_stream(
         value=value_serde(source),
         time=time_of(source),
         on_error="skip",
-        start=start,
+        start=start if isinstance(start, str) else start.get(source.topic, "latest"),
         max_records=max_records,
     )
 

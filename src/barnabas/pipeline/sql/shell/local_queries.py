@@ -15,6 +15,7 @@ from barnabas.pipeline.delivery.plan import kafka_properties
 from barnabas.pipeline.delivery.plan.job_plan import REBUILD
 from barnabas.pipeline.sql import statement_values as st
 from barnabas.pipeline.sql.catalog.catalog_changes import Catalog
+from barnabas.pipeline.sql.planning.first_offsets import topic_ends
 from barnabas.pipeline.sql.planning.query_writing import written
 from barnabas.pipeline.sql.shell.created_topics import create_declared, create_sink
 from barnabas.pipeline.sql.sql_failures import UnresolvedError
@@ -161,7 +162,8 @@ class LocalQueries:
             state=self._state / "queries" / started.name,
             registry=self.settings.registry,
         )
-        written(app, started.query, name, start=start)
+        first = topic_ends(self._cluster(), started.query.plan) if start == "latest" else start
+        written(app, started.query, name, start=first)
         with _remedies():
             app.start()
         self._queries[started.name] = app
