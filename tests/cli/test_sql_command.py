@@ -178,15 +178,16 @@ def test_answer_without_columns_is_an_error(lines: list[str], message: str) -> N
 
 
 @contextmanager
-def ending_server(lines: bytes) -> Generator[str]:
-    """Yield the address of a server that ends a chunked answer behind its first lines."""
-    chunk = b"%x\r\n%s\r\n" % (len(lines), lines) if lines else b""
+def ending_server(lines: bytes | None) -> Generator[str]:
+    """Yield the address of a server that ends an answer behind its first lines, or before it."""
 
     def answer() -> None:
         connection, _ = listener.accept()
         with connection:
             connection.recv(65536)
-            connection.sendall(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + chunk)
+            if lines is not None:
+                chunk = b"%x\r\n%s\r\n" % (len(lines), lines) if lines else b""
+                connection.sendall(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + chunk)
 
     with socket.create_server(("127.0.0.1", 0)) as listener:
         thread = threading.Thread(target=answer)
@@ -195,16 +196,51 @@ def ending_server(lines: bytes) -> Generator[str]:
         thread.join()
 
 
+UNCERTAIN = r"the statement may have been carried out: check before you send it again$"
+
+
 @pytest.mark.parametrize(
-    ("lines", "message"),
+    ("text", "lines", "message"),
     [
-        (b"", r"^server http://.*closed connection.*; start one with"),
-        (b'{"columnNames":["A"]}\n', r"^the connection to the server ended: "),
+        (
+            "DROP STREAM t;",
+            None,
+            rf"^server .*: the connection ended before the answer; {UNCERTAIN}",
+        ),
+        (
+            "DROP STREAM t;",
+            b"[",
+            rf"^server .*: the connection ended before the answer; {UNCERTAIN}",
+        ),
+        (
+            "SELECT * FROM t EMIT CHANGES;",
+            b"",
+            rf"^server .*: the connection ended before the answer; {UNCERTAIN}",
+        ),
+        (
+            "SELECT * FROM t EMIT CHANGES;",
+            b'{"columnNames":["A"]}\n',
+            r"^server .*: the connection ended before the query; run it again when the server is",
+        ),
+        (
+            "SELECT * FROM t EMIT CHANGES;",
+            b'{"columnNames":["A"]}\n]\n',
+            r"^server .*: a line is not a row \(.*\); see the server's log$",
+        ),
     ],
 )
-def test_server_that_ends_within_its_answer_is_an_error(lines: bytes, message: str) -> None:
-    script = Script("SELECT * FROM t EMIT CHANGES;")
+def test_server_that_ends_within_its_answer_is_an_error(
+    text: str, lines: bytes | None, message: str
+) -> None:
     with ending_server(lines) as url:
         executor = RemoteExecutor(SqlClient(url, None, None, 60.0))
         with pytest.raises(CliError, match=message):
-            run_scripts(executor, [script], as_json=False)
+            run_scripts(executor, [Script(text)], as_json=False)
+
+
+def test_answer_that_does_not_come_is_an_error() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        executor = RemoteExecutor(SqlClient(url, None, None, 0.2))
+        with pytest.raises(CliError, match=rf"^server .*: no answer in 0\.2 s; {UNCERTAIN}"):
+            run_scripts(executor, [Script("DROP STREAM t;")], as_json=False)

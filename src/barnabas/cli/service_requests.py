@@ -39,6 +39,8 @@ class ServiceClient:
     """The name of the service in errors and in its option, which is --NAME."""
     remedy: ClassVar[str]
     """What to do when no server answers."""
+    request: ClassVar[str] = "request"
+    """What a person sends, in errors."""
     content_type: ClassVar[str]
 
     def __init__(self, url: str, credentials: str | None, ca: str | None, timeout: float) -> None:
@@ -122,9 +124,23 @@ class ServiceClient:
             yield
         except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError, ImportError) as error:
             # ImportError: the environment names a SOCKS proxy, which httpx needs a package for.
-            raise CliError(
-                f"{self.service} {self.url}: {reason_of(error)}; {self.remedy}", UNREACHABLE
-            ) from None
+            raise self._failure(error) from None
+
+    def _failure(self, error: Exception) -> CliError:
+        """Return the error of a request that failed; one that was sent may have run."""
+        import httpx
+
+        if isinstance(error, httpx.ReadTimeout):
+            text = f"no answer in {self._timeout:g} s; {self._uncertain}"
+        elif _is_lost(error):
+            text = f"the connection ended before the answer; {self._uncertain}"
+        else:
+            text = f"{reason_of(error)}; {self.remedy}"
+        return CliError(f"{self.service} {self.url}: {text}", UNREACHABLE)
+
+    @property
+    def _uncertain(self) -> str:
+        return f"the {self.request} may have been carried out: check before you send it again"
 
     def _trust(self) -> ssl.SSLContext:
         """Return the certificates that the client trusts."""
@@ -140,6 +156,15 @@ class ServiceClient:
             if refusal.status != _NOT_FOUND:
                 raise
             return None
+
+
+def _is_lost(error: Exception) -> bool:
+    """True when a server ended the connection behind a request."""
+    import httpx
+
+    # A peer that does not speak HTTP is a RemoteProtocolError, too.
+    is_ended = isinstance(error, httpx.RemoteProtocolError) and "without sending" in str(error)
+    return is_ended or isinstance(error, httpx.ReadError)
 
 
 def _query_text(value: object) -> str:
