@@ -131,16 +131,20 @@ class ServiceClient:
         import httpx
 
         if isinstance(error, httpx.ReadTimeout):
-            text = f"no answer in {self._timeout:g} s; {self._uncertain}"
-        elif _is_lost(error):
-            text = f"the connection ended before the answer; {self._uncertain}"
-        else:
-            text = f"{reason_of(error)}; {self.remedy}"
-        return CliError(f"{self.service} {self.url}: {text}", UNREACHABLE)
-
-    @property
-    def _uncertain(self) -> str:
-        return f"the {self.request} may have been carried out: check before you send it again"
+            return CliError(
+                f"{self.service} {self.url}: no answer in {self._timeout:g} s; the {self.request} "
+                "may have been carried out: check before you send it again",
+                UNREACHABLE,
+            )
+        if _is_lost(error):
+            return CliError(
+                f"{self.service} {self.url}: the connection ended before the answer; the "
+                f"{self.request} may have been carried out: check before you send it again",
+                UNREACHABLE,
+            )
+        return CliError(
+            f"{self.service} {self.url}: {reason_of(error)}; {self.remedy}", UNREACHABLE
+        )
 
     def _trust(self) -> ssl.SSLContext:
         """Return the certificates that the client trusts."""

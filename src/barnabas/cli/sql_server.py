@@ -154,8 +154,11 @@ class RemoteRows:
         if isinstance(error, CliError):
             return error
         if isinstance(error, httpx.HTTPError | OSError):
-            text = "the connection ended before the query; run it again when the server is back"
-            return CliError(f"server {self._url}: {text}", UNREACHABLE)
+            return CliError(
+                f"server {self._url}: the connection ended before the query; run it again when "
+                "the server is back",
+                UNREACHABLE,
+            )
         return CliError(f"server {self._url}: a line is not a row ({error}); see the server's log")
 
     def _put(self, row: Sequence[Any] | Exception) -> None:
