@@ -15,6 +15,7 @@ import pytest
 pytest.importorskip("sqlglot")
 
 from barnabas.cli.command_errors import CliError
+from barnabas.cli.job_requests import RunnerClient
 from barnabas.cli.sql_answers import shown_entity
 from barnabas.cli.sql_command import run_scripts
 from barnabas.cli.sql_output import Shown, Stream, show
@@ -215,7 +216,12 @@ UNCERTAIN = r"the statement may have been carried out: check before you send it 
         (
             "SELECT * FROM t EMIT CHANGES;",
             b"",
-            rf"^server .*: the connection ended before the answer; {UNCERTAIN}",
+            r"^server .*: the connection ended before the answer; send the statement again when it",
+        ),
+        (
+            "ASSERT TOPIC t;",
+            b"[",
+            r"^server .*: the connection ended before the answer; send the statement again when it",
         ),
         (
             "SELECT * FROM t EMIT CHANGES;",
@@ -236,6 +242,14 @@ def test_server_that_ends_within_its_answer_is_an_error(
         executor = RemoteExecutor(SqlClient(url, None, None, 60.0))
         with pytest.raises(CliError, match=message):
             run_scripts(executor, [Script(text)], as_json=False)
+
+
+def test_request_that_changes_nothing_is_to_be_sent_again() -> None:
+    message = (
+        "^pipelines .*: the connection ended before the answer; send the request again when it"
+    )
+    with ending_server(None) as url, pytest.raises(CliError, match=f"{message} answers$"):
+        RunnerClient(url, None, None, 60.0).ask("GET", "/connectors")
 
 
 def test_answer_that_does_not_come_is_an_error() -> None:
