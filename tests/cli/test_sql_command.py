@@ -244,7 +244,7 @@ def test_server_that_ends_within_its_answer_is_an_error(
             run_scripts(executor, [Script(text)], as_json=False)
 
 
-def test_request_that_changes_nothing_is_to_be_sent_again() -> None:
+def test_request_that_changes_nothing_may_be_sent_again() -> None:
     message = (
         "^pipelines .*: the connection ended before the answer; send the request again when it"
     )
