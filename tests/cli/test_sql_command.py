@@ -15,6 +15,7 @@ import pytest
 pytest.importorskip("sqlglot")
 
 from barnabas.cli.command_errors import CliError
+from barnabas.cli.job_requests import RunnerClient
 from barnabas.cli.sql_answers import shown_entity
 from barnabas.cli.sql_command import run_scripts
 from barnabas.cli.sql_output import Shown, Stream, show
@@ -178,15 +179,16 @@ def test_answer_without_columns_is_an_error(lines: list[str], message: str) -> N
 
 
 @contextmanager
-def ending_server(lines: bytes) -> Generator[str]:
-    """Yield the address of a server that ends a chunked answer behind its first lines."""
-    chunk = b"%x\r\n%s\r\n" % (len(lines), lines) if lines else b""
+def ending_server(lines: bytes | None) -> Generator[str]:
+    """Yield the address of a server that ends an answer behind its first lines, or before it."""
 
     def answer() -> None:
         connection, _ = listener.accept()
         with connection:
             connection.recv(65536)
-            connection.sendall(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + chunk)
+            if lines is not None:
+                chunk = b"%x\r\n%s\r\n" % (len(lines), lines) if lines else b""
+                connection.sendall(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + chunk)
             connection.shutdown(socket.SHUT_WR)
             while connection.recv(65536):
                 pass  # a request that is not read whole would reset the connection
@@ -198,16 +200,64 @@ def ending_server(lines: bytes) -> Generator[str]:
         thread.join()
 
 
+UNCERTAIN = r"the statement may have been carried out: check before you send it again$"
+
+
 @pytest.mark.parametrize(
-    ("lines", "message"),
+    ("text", "lines", "message"),
     [
-        (b"", r"^server http://.*closed connection.*; start one with"),
-        (b'{"columnNames":["A"]}\n', r"^the connection to the server ended: "),
+        (
+            "DROP STREAM t;",
+            None,
+            rf"^server .*: the connection ended before the answer; {UNCERTAIN}",
+        ),
+        (
+            "DROP STREAM t;",
+            b"[",
+            rf"^server .*: the connection ended before the answer; {UNCERTAIN}",
+        ),
+        (
+            "SELECT * FROM t EMIT CHANGES;",
+            b"",
+            r"^server .*: the connection ended before the answer; send the statement again when it",
+        ),
+        (
+            "ASSERT TOPIC t;",
+            b"[",
+            r"^server .*: the connection ended before the answer; send the statement again when it",
+        ),
+        (
+            "SELECT * FROM t EMIT CHANGES;",
+            b'{"columnNames":["A"]}\n',
+            r"^server .*: the connection ended before the query; run it again when the server is",
+        ),
+        (
+            "SELECT * FROM t EMIT CHANGES;",
+            b'{"columnNames":["A"]}\n]\n',
+            r"^server .*: a line is not a row \(.*\); see the server's log$",
+        ),
     ],
 )
-def test_server_that_ends_within_its_answer_is_an_error(lines: bytes, message: str) -> None:
-    script = Script("SELECT * FROM t EMIT CHANGES;")
+def test_server_that_ends_within_its_answer_is_an_error(
+    text: str, lines: bytes | None, message: str
+) -> None:
     with ending_server(lines) as url:
         executor = RemoteExecutor(SqlClient(url, None, None, 60.0))
         with pytest.raises(CliError, match=message):
-            run_scripts(executor, [script], as_json=False)
+            run_scripts(executor, [Script(text)], as_json=False)
+
+
+def test_request_that_changes_nothing_may_be_sent_again() -> None:
+    message = (
+        "^pipelines .*: the connection ended before the answer; send the request again when it"
+    )
+    with ending_server(None) as url, pytest.raises(CliError, match=f"{message} answers$"):
+        RunnerClient(url, None, None, 60.0).ask("GET", "/connectors")
+
+
+def test_answer_that_does_not_come_is_an_error() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        executor = RemoteExecutor(SqlClient(url, None, None, 0.2))
+        with pytest.raises(CliError, match=rf"^server .*: no answer in 0\.2 s; {UNCERTAIN}"):
+            run_scripts(executor, [Script("DROP STREAM t;")], as_json=False)

@@ -210,6 +210,30 @@ def test_sigterm_ends_rows_and_the_prompt(terminal: Terminal, node: Node) -> Non
     assert terminal.end() == 0
 
 
+def test_prompt_continues_behind_the_end_of_its_server(node: Node, tmp_path: Path) -> None:
+    producer = Producer({"bootstrap.servers": node.bootstrap})
+    producer.produce("interrupted", "first-row")
+    assert producer.flush(30) == 0
+    with contextlib.ExitStack() as stack:
+        with live_sql(node.bootstrap) as api:
+            address, port = str(api.base_url), api.base_url.port
+            terminal = stack.enter_context(prompt(api, tmp_path))
+            terminal.write("PRINT interrupted FROM BEGINNING;\r")
+            terminal.wait_for("value: first-row")
+        terminal.wait_for(f"error: server {address}: the connection ended before the query")
+        terminal.wait_for("sql>")
+        terminal.write("SHOW TYPES;\r")
+        terminal.wait_for(f"error: server {address}: Connection refused; start one with")
+        terminal.wait_for("sql>")
+        assert port is not None
+        with live_sql(node.bootstrap, port=port):
+            terminal.write("CREATE TYPE behind_the_end AS INT;\r")
+            terminal.wait_for("created type BEHIND_THE_END")
+            terminal.wait_for("sql>")
+            terminal.write("\x04")
+            assert terminal.end() == 0
+
+
 def test_prompt_without_a_file_for_its_history_runs(api: httpx.Client, tmp_path: Path) -> None:
     (tmp_path / "barnabas").touch()  # a file where the directory would be
     with prompt(api, tmp_path, "not kept", "cannot be written") as terminal:

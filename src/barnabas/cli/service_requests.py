@@ -39,6 +39,8 @@ class ServiceClient:
     """The name of the service in errors and in its option, which is --NAME."""
     remedy: ClassVar[str]
     """What to do when no server answers."""
+    request: ClassVar[str] = "request"
+    """What a person sends, in errors."""
     content_type: ClassVar[str]
 
     def __init__(self, url: str, credentials: str | None, ca: str | None, timeout: float) -> None:
@@ -78,7 +80,7 @@ class ServiceClient:
         target = f"{self.url}{path}" + (f"?{urlencode(given)}" if given else "")
         data = None if body is None else json.dumps(body).encode()
         with (
-            self._errors(),
+            self._errors(is_query=method == "GET"),
             httpx.Client(
                 headers=self._headers,
                 timeout=self._timeout,
@@ -95,13 +97,13 @@ class ServiceClient:
     def streamed(self, method: str, path: str, body: Any, accept: str) -> Generator[httpx.Response]:
         """Yield the answer, of the type `accept`, before its body is there: that has no time limit.
 
-        Raises ServiceRefusalError or CliError.
+        The request is one that changes nothing. Raises ServiceRefusalError or CliError.
         """
         import httpx
 
         data = json.dumps(body).encode()
         with (
-            self._errors(),
+            self._errors(is_query=True),
             httpx.Client(
                 headers={**self._headers, "Accept": accept},
                 timeout=httpx.Timeout(self._timeout, read=None),
@@ -114,17 +116,39 @@ class ServiceClient:
             yield answer
 
     @contextmanager
-    def _errors(self) -> Generator[None]:
-        """Raise CliError for a server that does not answer."""
+    def _errors(self, *, is_query: bool = False) -> Generator[None]:
+        """Raise CliError for a server that does not answer; a query changes nothing."""
         import httpx
 
         try:
             yield
         except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError, ImportError) as error:
             # ImportError: the environment names a SOCKS proxy, which httpx needs a package for.
-            raise CliError(
+            raise self._failure(error, is_query=is_query) from None
+
+    def _failure(self, error: Exception, *, is_query: bool) -> CliError:
+        """Return the error of a request that failed; one that was sent may have run."""
+        import httpx
+
+        if isinstance(error, httpx.ReadTimeout):
+            found = f"no answer in {self._timeout:g} s"
+        elif _is_lost(error):
+            found = "the connection ended before the answer"
+        else:
+            return CliError(
                 f"{self.service} {self.url}: {reason_of(error)}; {self.remedy}", UNREACHABLE
-            ) from None
+            )
+        if is_query:
+            return CliError(
+                f"{self.service} {self.url}: {found}; send the {self.request} again "
+                "when it answers",
+                UNREACHABLE,
+            )
+        return CliError(
+            f"{self.service} {self.url}: {found}; the {self.request} may have been carried out: "
+            "check before you send it again",
+            UNREACHABLE,
+        )
 
     def _trust(self) -> ssl.SSLContext:
         """Return the certificates that the client trusts."""
@@ -140,6 +164,15 @@ class ServiceClient:
             if refusal.status != _NOT_FOUND:
                 raise
             return None
+
+
+def _is_lost(error: Exception) -> bool:
+    """True when a server ended the connection behind a request."""
+    import httpx
+
+    # A peer that does not speak HTTP is a RemoteProtocolError, too.
+    is_ended = isinstance(error, httpx.RemoteProtocolError) and "without sending" in str(error)
+    return is_ended or isinstance(error, httpx.ReadError)
 
 
 def _query_text(value: object) -> str:

@@ -9,6 +9,7 @@ import threading
 from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Any, cast
 
+from barnabas.cli.client_options import UNREACHABLE
 from barnabas.cli.command_errors import CliError
 from barnabas.cli.service_requests import ServiceClient, ServiceRefusalError, service_options
 from barnabas.cli.sql_answers import shown_entity
@@ -39,6 +40,7 @@ class SqlClient(ServiceClient):
 
     service = "server"
     remedy = "start one with barnabas pipelines --sql, or name another with --server"
+    request = "statement"
     content_type = _JSON
 
     def refusal(self, answer: httpx.Response) -> ServiceRefusalError:
@@ -84,12 +86,14 @@ class RemoteRows:
 
     def __init__(
         self,
+        url: str,
         answer: httpx.Response,
         lines: Iterator[str],
         ending: ExitStack,
         row_of: Callable[[str], Sequence[Any]],
     ) -> None:
         """`row_of` makes a row of a line, or raises CliError for the error of a query."""
+        self._url = url
         self._answer = answer
         self._lines = lines
         self._ending = ending
@@ -117,7 +121,7 @@ class RemoteRows:
             except queue.Empty:
                 break
             if isinstance(found, Exception):
-                self._error = _failure(found)
+                self._error = self._failure(found)
                 if not rows:
                     raise self._error
                 break
@@ -143,6 +147,19 @@ class RemoteRows:
         except Exception as error:
             self._put(error)
         self._has_ended.set()
+
+    def _failure(self, error: Exception) -> CliError:
+        import httpx
+
+        if isinstance(error, CliError):
+            return error
+        if isinstance(error, httpx.HTTPError | OSError):
+            return CliError(
+                f"server {self._url}: the connection ended before the query; run it again when "
+                "the server is back",
+                UNREACHABLE,
+            )
+        return CliError(f"server {self._url}: a line is not a row ({error}); see the server's log")
 
     def _put(self, row: Sequence[Any] | Exception) -> None:
         while not self._is_closed.is_set():
@@ -182,7 +199,11 @@ class RemoteExecutor:
             answer, ending = self._open("/query", {"ksql": text, **self._given()}, _PRINTED)
             is_text = not answer.headers.get("content-type", "").startswith(_LINES)
             row_of = _text_row if is_text else _json_row
-            return [Stream(None, RemoteRows(answer, answer.iter_lines(), ending, row_of))]
+            return [
+                Stream(
+                    None, RemoteRows(self._client.url, answer, answer.iter_lines(), ending, row_of)
+                )
+            ]
         ask = self._ask_long if isinstance(statement, st.Assertion) else self._ask
         shown = [each for answer in ask(text) for each in shown_entity(answer)]
         return shown or [Line("done")]
@@ -217,7 +238,7 @@ class RemoteExecutor:
             lines = answer.iter_lines()
             columns = _columns(next(lines, ""))
             ending = opened.pop_all()
-        return Stream(columns, RemoteRows(answer, lines, ending, _json_row))
+        return Stream(columns, RemoteRows(self._client.url, answer, lines, ending, _json_row))
 
     def _open(
         self, path: str, body: dict[str, Any], accept: str
@@ -226,12 +247,6 @@ class RemoteExecutor:
         with ExitStack() as stack:
             answer = stack.enter_context(self._client.streamed("POST", path, body, accept))
             return answer, stack.pop_all()
-
-
-def _failure(error: Exception) -> CliError:
-    if isinstance(error, CliError):
-        return error
-    return CliError(f"the connection to the server ended: {error}")
 
 
 def _set(values: dict[str, str], kind: str, name: str, value: str | None) -> Line:

@@ -31,6 +31,7 @@ def live_sql(
     authorizes: bool = False,
     properties: dict[str, str] | None = None,
     active_url: str | None = None,
+    port: int = 0,
 ) -> Iterator[httpx.Client]:
     """Serve, and yield a client of the API; with `active_url` as a runner that stands by."""
     started = threading.Event()
@@ -41,7 +42,7 @@ def live_sql(
     backend = LocalQueries(
         SessionSettings(bootstrap, properties or {}, "default_", state=Path(state.name))
     )
-    listen = SqlListen(ListenAddress("127.0.0.1", 0), http or HttpOptions())
+    listen = SqlListen(ListenAddress("127.0.0.1", port), http or HttpOptions())
     config = ClientConfig.from_properties({"bootstrap.servers": bootstrap, **(properties or {})})
 
     async def serve() -> None:
