@@ -25,7 +25,6 @@ FILES = [
     for file in directory.rglob("*.py")
 ]
 CONTINUED = (
-    "import barnabas.spark\n\nbarnabas.spark.register(spark)",
     "sql.create_statement(",
     "from barnabas.pipeline.streams.kernels.bucket_state",
     "df = requests.df.selectExpr",

@@ -99,6 +99,17 @@ def test_batch_write_with_all_columns_makes_records_with_them(session, bootstrap
     assert {n: each.headers() for n, each in found.items() if each.headers()} == {7: [("a", b"b")]}
 
 
+def test_second_session_of_a_program_has_the_format(session, bootstrap, topic) -> None:
+    """The session of the fixture stays the one that is active in the thread."""
+    import barnabas.spark
+
+    other = session.newSession()
+    barnabas.spark.register(other)
+    for number, each in enumerate((other, session)):
+        write(each.range(1).selectExpr(f"'{number}' AS value"), bootstrap, topic=topic)
+    assert sorted(each.value() for each in visible(bootstrap, topic, 2)) == [b"0", b"1"]
+
+
 def test_batch_write_that_fails_leaves_no_visible_row(session, bootstrap, topic) -> None:
     rows = session.range(0, 1000, 1, 4).selectExpr(
         "CAST(id AS STRING) AS value", f"IF(id < 990, '{topic}', NULL) AS topic"
@@ -147,8 +158,12 @@ def test_stream_repeated_under_its_checkpoint_adds_no_row(
         ({"topic": "absent"}, "topic absent does not exist on"),
         ({"topics": "a"}, "option `topics` is unknown"),
         ({"topic": "a", "kafka.linger": "1"}, 'No such configuration property: "linger"'),
+        (
+            {"topic": "a", "kafka.transaction.timeout.ms": "500"},
+            'a `kafka.` option is wrong: Configuration property "transaction.timeout.ms" value 500',
+        ),
     ],
-    ids=["no topic", "absent topic", "unknown option", "unknown property"],
+    ids=["no topic", "absent topic", "unknown option", "unknown property", "short timeout"],
 )
 def test_options_that_are_wrong_are_refused_by_name(session, bootstrap, options, message) -> None:
     rows = session.range(3).selectExpr("CAST(id AS STRING) AS value")

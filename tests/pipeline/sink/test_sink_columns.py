@@ -7,6 +7,7 @@ import pytest
 
 pa: Any = pytest.importorskip("pyarrow")
 
+from barnabas.pipeline.delivery.plan.task_failures import TaskFailureError  # noqa: E402
 from barnabas.pipeline.sink import sink_columns  # noqa: E402
 from barnabas.pipeline.sink.sink_errors import SinkColumnError  # noqa: E402
 
@@ -53,6 +54,13 @@ def test_row_without_topic_is_refused() -> None:
         list(sink_columns.rows_of(rows, None))
 
 
+@pytest.mark.parametrize("least", [-1, -2])
+def test_negative_partition_is_refused_as_in_java(least: int) -> None:
+    partitions = pa.array([None, 3, least], pa.int32())
+    with pytest.raises(SinkColumnError, match=f"`partition` is {least} in a row: use null"):
+        list(sink_columns.rows_of(batch(value=["a"] * 3, partition=partitions), "t"))
+
+
 def test_timestamps_are_whole_milliseconds_also_before_1970() -> None:
     zone = datetime.UTC
     times = [
@@ -70,3 +78,11 @@ def test_headers_are_pairs() -> None:
     column = pa.array([[{"key": "a", "value": b"1"}], None, []], kind)
     found = [row[5] for row in sink_columns.rows_of(batch(value=["v"] * 3, headers=column), "t")]
     assert found == [[("a", b"1")], [], []]
+
+
+@pytest.mark.parametrize("header", [{"key": None, "value": b"1"}, None])
+def test_header_without_a_key_is_refused_as_in_java(header: dict[str, Any] | None) -> None:
+    kind = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+    column = pa.array([[{"key": "a", "value": b"1"}], [header]], kind)
+    with pytest.raises(TaskFailureError, match="a header whose key is null"):
+        list(sink_columns.rows_of(batch(value=["v"] * 2, headers=column), "t"))

@@ -34,6 +34,9 @@ _FETCH_WAIT_MS: Final = 10
 """The end of the partition is known when a fetch has waited for this time."""
 _ATTEMPTS: Final = 3
 _PAUSE_S: Final = 0.1
+_OF_GROUPS: Final = frozenset({KafkaError.GROUP_AUTHORIZATION_FAILED})
+"""Errors of the consumer that do not matter: librdkafka wants a group, and looks for its
+coordinator, but the consumer neither joins the group nor commits offsets."""
 _NOT_KNOWN: Final = frozenset(
     {
         KafkaError._UNKNOWN_PARTITION,
@@ -62,7 +65,7 @@ class CommitsTopic:
         try:
             return self._newest()
         except KafkaException as error:
-            self._consumer = None  # the next call creates the topic when it was deleted
+            self._consumer = None
             raise self._unusable("read", error.args[0].str()) from error
 
     def update(self, following: Callable[[CommitRecord | None], CommitRecord]) -> CommitRecord:
@@ -111,9 +114,7 @@ class CommitsTopic:
     def _newest(self) -> CommitRecord | None:
         if self._consumer is None:
             self._record, self._end = None, 0
-            cluster = ClusterState(self._consumer_properties)
-            if cluster.topics([self.name])[self.name] is None:
-                cluster.create_topic(self.name, 1, _CONFIG)
+            self._create_if_missing()
             self._consumer = Consumer(
                 {
                     **self._consumer_properties,
@@ -135,8 +136,16 @@ class CommitsTopic:
             self._end = end
         return self._record
 
+    def _create_if_missing(self) -> None:
+        cluster = ClusterState(self._consumer_properties)
+        if cluster.topics([self.name])[self.name] is None:
+            cluster.create_topic(self.name, 1, _CONFIG)
+
     def _offsets(self, consumer: Consumer) -> tuple[int, int]:
-        """Return the first offset and the end; brokers may know a new topic a moment later."""
+        """Return the first offset and the end; brokers may know a new topic a moment later.
+
+        A topic that was deleted is created again: so a user starts again under the same name.
+        """
         deadline = time.monotonic() + _CALL_TIMEOUT_S
         while True:
             try:
@@ -144,6 +153,7 @@ class CommitsTopic:
             except KafkaException as error:
                 if error_of(error).code() not in _NOT_KNOWN or time.monotonic() > deadline:
                     raise
+            self._create_if_missing()
             time.sleep(_PAUSE_S)
 
     def _read(self, consumer: Consumer, first: int) -> None:
@@ -158,7 +168,7 @@ class CommitsTopic:
             elif error is not None and error.code() == KafkaError._PARTITION_EOF:
                 consumer.unassign()
                 return
-            elif error is not None:
+            elif error is not None and error.code() not in _OF_GROUPS:
                 raise KafkaException(error)
         raise SinkError(f"topic {self.name} was not read within {_TIMEOUT_S:.0f} s")
 

@@ -86,8 +86,9 @@ class RowsWriter(_datasource.DataSourceArrowWriter):
         task = int(pyspark().TaskContext.get().partitionId())
         identity = transactional_id(self._prefix, task)
         options = self._options
+        producer, name = options.producer(), options.name or NAME
         return WrittenRows(
-            prepared_rows.write(iterator, options.topic, identity, options.producer())
+            prepared_rows.write(iterator, options.topic, identity, producer, name=name)
         )
 
     def commit(self, messages: Sequence[WrittenRows | None]) -> None:
@@ -130,7 +131,8 @@ class BatchesWriter(_datasource.DataSourceStreamWriter, _datasource.DataSourceAr
             return WrittenRows(None, query_id)
         identity = transactional_id(name, int(context.partitionId()))
         options = self._options
-        found = prepared_rows.write(iterator, options.topic, identity, options.producer())
+        producer = options.producer()
+        found = prepared_rows.write(iterator, options.topic, identity, producer, name=name)
         return WrittenRows(found, query_id)
 
     def commit(self, messages: Sequence[WrittenRows | None], batchId: int) -> None:  # noqa: N803
@@ -156,16 +158,19 @@ def _checked(options: Any, schema: Any, *, is_stream: bool) -> SinkOptions:
     found = options_of.parse(dict(options), is_stream=is_stream)
     types = {field.name: field.dataType.simpleString() for field in schema.fields}
     sink_columns.check(types, found.topic)
-    _check_cluster(tuple(sorted(found.client.items())), found.topic)
+    properties = tuple(sorted(found.client.items()))
+    _check_cluster(properties, found.topic, found.transaction_timeout_ms)
     return found
 
 
 @functools.lru_cache(maxsize=64)
-def _check_cluster(properties: tuple[tuple[str, str], ...], topic: str | None) -> None:
+def _check_cluster(
+    properties: tuple[tuple[str, str], ...], topic: str | None, timeout_ms: int
+) -> None:
     """Raise SinkError for an unknown property or topic; one process looks them up once."""
     client = dict(properties)
     bootstrap = client["bootstrap.servers"]
-    options = SinkOptions(bootstrap, topic, None, client)
+    options = SinkOptions(bootstrap, topic, None, client, timeout_ms)
     producer = options.producer()
     try:
         check_tokens(producer)

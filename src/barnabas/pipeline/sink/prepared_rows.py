@@ -10,6 +10,8 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from confluent_kafka import KafkaError
+
 from barnabas.pipeline.delivery.plan.task_failures import TaskFailureError
 from barnabas.pipeline.delivery.writing.produced_records import BY_KEY
 from barnabas.pipeline.delivery.writing.record_producer import (
@@ -72,9 +74,12 @@ def write(
     topic: str | None,
     transactional_id: str,
     properties: Mapping[str, Any],
+    *,
+    name: str,
 ) -> PreparedTransaction | None:
     """Write the rows of a task and return its open transaction, None without rows.
 
+    `name` begins the transactional ids of the user, as ACLs have them.
     Raises SinkError; the transaction is aborted then.
     """
     producer: PreparingProducer | None = None
@@ -89,7 +94,7 @@ def write(
     except BaseException as error:
         if producer is not None:
             abandon(producer)
-        raise _shown(error, transactional_id.rpartition("-")[0]) from error
+        raise _shown(error, name) from error
 
 
 def _produce(producer: PreparingProducer, batch: Any, topic: str | None) -> None:
@@ -116,5 +121,7 @@ def _shown(error: BaseException, name: str) -> BaseException:
             "this task, or a second query with the same `name`, which needs another one"
         )
     if isinstance(error, AbortableError):
-        return SinkError(f"{error}. The transaction is aborted; the batch is written again")
+        unknown = error.error.code() == KafkaError._UNKNOWN_PARTITION
+        why = ": column `partition` has a number that the topic does not have" if unknown else ""
+        return SinkError(f"{error}{why}. The transaction is aborted: none of its rows is visible")
     return error

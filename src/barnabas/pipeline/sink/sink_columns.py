@@ -41,7 +41,11 @@ def check(types: Mapping[str, str], topic: str | None) -> None:
 
 
 def rows_of(batch: Any, topic: str | None) -> Iterator[Row]:
-    """Yield the records of an Arrow batch. Raises SinkColumnError for a row without a topic."""
+    """Yield the records of an Arrow batch.
+
+    Raises SinkColumnError for a row without a topic, or with a negative partition, and
+    TaskFailureError for a header without a key.
+    """
     count = batch.num_rows
     names = set(batch.schema.names)
     nothing: list[None] = [None] * count
@@ -54,6 +58,11 @@ def rows_of(batch: Any, topic: str | None) -> Iterator[Row]:
         raise SinkColumnError(
             f"column `topic` is null in {topics.count(None)} of {count} rows: name the topic of "
             "each row, or set the option `topic`"
+        )
+    least = pc.min(batch.column("partition")).as_py() if "partition" in names else None
+    if least is not None and least < 0:
+        raise SinkColumnError(
+            f"column `partition` is {least} in a row: use null where the key chooses the partition"
         )
     times: list[Any] = nothing
     if "timestamp" in names:

@@ -142,8 +142,8 @@ def _within(
     if offset > state.end:
         remedy = remedies.positions.format(topic=state.topic)
         return JobFailure(
-            f"offset {offset} of {state.topic}-{state.partition} is beyond the end of the partition "
-            f"({state.end}): the topic was recreated or truncated; {remedy}",
+            f"offset {offset} of {state.topic}-{state.partition} is beyond the end of the "
+            f"partition ({state.end}): the topic was recreated or truncated; {remedy}",
             is_permanent=True,
             record=record,
         )

@@ -10,6 +10,7 @@ from typing import Any, Final, TypeAlias
 
 import attrs
 
+from barnabas.pipeline.delivery.plan.task_failures import TaskFailureError
 from barnabas.pipeline.delivery.rows.arrow_library import pa, pc
 
 _LOG_APPEND: Final = 1
@@ -91,10 +92,19 @@ def column_list(column: Any) -> list[Any]:
 
 
 def headers_of(column: Any) -> list[Headers] | None:
-    """Return the headers of each row, None when no row has some."""
+    """Return the headers of each row, None when no row has some.
+
+    Raises TaskFailureError for a header without a key: librdkafka would write the text "None".
+    """
     pairs = column.flatten()
     if not len(pairs):
         return None
+    if pairs.null_count or pairs.field("key").null_count:
+        raise TaskFailureError(
+            "column `headers` has a header whose key is null: name it, or remove it as in "
+            "filter(headers, each -> each.key IS NOT NULL)",
+            is_permanent=True,
+        )
     names, values = column_list(pairs.field("key")), column_list(pairs.field("value"))
     all_pairs = list(zip(names, values, strict=True))
     lengths = [length or 0 for length in pc.list_value_length(column).to_pylist()]
