@@ -24,8 +24,11 @@ STOP_TIMEOUT_S = 90.0
 PROBE = struct.pack(">ihhih", 10, 18, 0, 1, -1)
 # The few members of these groups join within moments; waiting three seconds for more is not needed.
 FAST_GROUPS = {"group.initial.rebalance.delay.ms": "300"}
-# Tests write old timestamps. The first check of retention, 30 s after the start, would delete them.
-KEPT_RECORDS = {"log.initial.task.delay.ms": "86400000"}
+# Tests write old timestamps, which a check of retention would delete: the first one is a day away.
+KEPT_RECORDS = {
+    "log.initial.task.delay.ms": "86400000",
+    "log.retention.check.interval.ms": "86400000",
+}
 
 
 def answers(port: int, security: ClientSecurity | None = None) -> bool:

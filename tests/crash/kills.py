@@ -44,7 +44,6 @@ from tests.crash.loads import (
 
 SETTINGS = {
     "auto.create.topics.enable": "false",  # producers request topics that they know
-    "log.initial.task.delay.ms": "100",
     "log.flush.offset.checkpoint.interval.ms": "100",
     "log.flush.scheduler.interval.ms": "100",
     "log.retention.check.interval.ms": "150",

@@ -14,7 +14,7 @@ _RETENTION_BY_TIME = ("log.retention.ms", "log.retention.minutes", "log.retentio
 def kept_records(config: Mapping[str, str] | None) -> dict[str, str]:
     """Return a node's properties; without a retention by time, all records are kept.
 
-    Tests write timestamps of their own. Those of 1970 would be deleted by the first check of
+    Tests choose the timestamps of records. Those of 1970 would be deleted by the first check of
     retention, 30 s after the start, in the middle of some test.
     """
     properties = dict(config or {})

@@ -31,7 +31,6 @@ from tests.config.effects.wire import (
 )
 
 SMALL = {"segment_bytes": "1048576"}
-AT_ONCE = {"log.initial.task.delay.ms": "0"}
 
 
 def fill(wire: Wire, segments: int = 2, **settings: Any) -> None:
@@ -42,8 +41,7 @@ def fill(wire: Wire, segments: int = 2, **settings: Any) -> None:
 @observes("log.retention.check.interval.ms")
 def test_old_segments_are_deleted_at_the_interval() -> None:
     for interval_ms, is_deleted in (("30", True), ("300000", False)):
-        config = {**AT_ONCE, "log.retention.check.interval.ms": interval_ms}
-        with node_with(config) as (node, wire):
+        with node_with({"log.retention.check.interval.ms": interval_ms}) as (node, wire):
             create(wire, retention_bytes="1", **SMALL)
             fill(wire)
             deleted = happens(
@@ -53,14 +51,16 @@ def test_old_segments_are_deleted_at_the_interval() -> None:
 
 
 @observes("log.initial.task.delay.ms")
-def test_old_segments_are_deleted_first_after_the_initial_delay() -> None:
+def test_old_segments_are_deleted_first_after_the_initial_delay(tmp_path: Path) -> None:
     for delay_ms, is_deleted in (("0", True), ("300000", False)):
-        config = {"log.retention.check.interval.ms": "30", "log.initial.task.delay.ms": delay_ms}
-        with node_with(config) as (node, wire):
+        data = tmp_path / delay_ms
+        with Node(data) as node:
+            wire = Wire(node.port)
             create(wire, retention_bytes="1", **SMALL)
             fill(wire)
+        with Node(data, {"log.initial.task.delay.ms": delay_ms}):
             deleted = happens(
-                lambda node=node: list(node.data.glob("t-0/*.deleted")), expected=is_deleted
+                lambda data=data: list(data.glob("t-0/*.deleted")), expected=is_deleted
             )
             assert deleted is is_deleted
 
@@ -68,7 +68,7 @@ def test_old_segments_are_deleted_first_after_the_initial_delay() -> None:
 @observes("log.flush.offset.checkpoint.interval.ms")
 def test_recovery_points_are_written_at_the_interval() -> None:
     for interval_ms, is_written in (("30", True), ("60000", False)):
-        config = {**AT_ONCE, "log.flush.offset.checkpoint.interval.ms": interval_ms}
+        config = {"log.flush.offset.checkpoint.interval.ms": interval_ms}
         with node_with({**config, "log.flush.interval.messages": "1"}) as (node, wire):
             create(wire)
             produce(wire)
@@ -83,8 +83,7 @@ def test_recovery_points_are_written_at_the_interval() -> None:
 @observes("log.flush.scheduler.interval.ms")
 def test_logs_are_synced_by_time_at_the_interval() -> None:
     for interval_ms, is_synced in (("30", True), ("60000", False)):
-        config = {**AT_ONCE, "log.flush.scheduler.interval.ms": interval_ms}
-        with node_with(config) as (node, wire):
+        with node_with({"log.flush.scheduler.interval.ms": interval_ms}) as (node, wire):
             create(wire, flush_ms="10")
             produce(wire)
             assert node.server is not None

@@ -64,7 +64,7 @@ class BackgroundTasks:
         config = self._config()
         delay_ms = config.get_int("log.initial.task.delay.ms")
         async with tasks.open_nursery() as nursery:
-            for name, work in (  # as in Kafka's LogManager, log.* wait for the initial delay
+            for name, work in (
                 ("log.retention.check.interval.ms", self.apply_retention),
                 ("log.flush.scheduler.interval.ms", self.flush_old),
                 ("log.flush.offset.checkpoint.interval.ms", self.checkpoint),
@@ -72,9 +72,8 @@ class BackgroundTasks:
                 ("producer.id.expiration.check.interval.ms", self.expire_producers),
             ):
                 interval_ms = config.get_int(name)
-                first_ms = delay_ms if name.startswith("log.") else interval_ms
                 if interval_ms < _NEVER_MS:
-                    nursery.start_soon(_every, interval_ms, first_ms, work)
+                    nursery.start_soon(_every, interval_ms, min(interval_ms, delay_ms), work)
             nursery.start_soon(
                 _every, _DELETION_INTERVAL_MS, _DELETION_INTERVAL_MS, self.remove_deleted
             )

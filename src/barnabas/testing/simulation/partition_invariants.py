@@ -194,6 +194,7 @@ class PartitionInvariants(LogObserver):
             deleted_to = self.committed_end(log.topic_id, log.partition)
         what = f"{log!r} starts at {start}, records are deleted below {deleted_to}"
         self._require(start <= deleted_to, "LS", what)
+        committed.deleted_to = max(committed.deleted_to, start)
 
     def committed_end(self, topic_id: Uuid, partition: int) -> int:
         """Return the offset after the last committed record of any leader."""

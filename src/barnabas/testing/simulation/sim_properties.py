@@ -12,7 +12,6 @@ _SNAPSHOT_PART_BYTES: Final = 4_000
 _COMMON: Final = {
     "controller.listener.names": "CONTROLLER",
     "controller.quorum.fetch.snapshot.max.bytes": str(_SNAPSHOT_PART_BYTES),
-    "log.initial.task.delay.ms": "5000",
     "log.flush.offset.checkpoint.interval.ms": "5000",
     "replica.high.watermark.checkpoint.interval.ms": "5000",
     # Dead members of groups leave before a simulation ends.
