@@ -1,13 +1,12 @@
 """The registration of the format in a session: the rest of the sink is imported with it."""
 
-import contextlib
 import importlib
 import shutil
 import subprocess
 import sys
-from collections.abc import Generator
 from typing import Any, Final
 
+from barnabas.pipeline.delivery.driver.spark_internals import active_session
 from barnabas.pipeline.delivery.driver.spark_library import SparkSession
 from barnabas.pipeline.sink.sink_errors import SinkError
 
@@ -29,30 +28,8 @@ def register(spark: SparkSession) -> None:
     if context is not None and str(context.master).startswith("local"):
         _check_python(str(context.pythonExec))
     sources: Any = importlib.import_module(_SOURCES)
-    with _active(spark):
+    with active_session(spark):
         spark.dataSource.register(sources.source_of_driver())
-
-
-@contextlib.contextmanager
-def _active(spark: Any) -> Generator[None]:
-    """Make a session the active one of this thread meanwhile.
-
-    Spark 4.0 refuses to register a format in another session while the active session has it.
-    """
-    own = getattr(spark, "_jsparkSession", None)  # a client of Spark Connect has none
-    if own is None:
-        yield
-        return
-    sessions = spark._get_j_spark_session_class(spark._jvm)
-    before = sessions.getActiveSession()
-    sessions.setActiveSession(own)
-    try:
-        yield
-    finally:
-        if before.isDefined():
-            sessions.setActiveSession(before.get())
-        else:
-            sessions.clearActiveSession()
 
 
 def _check_python(command: str) -> None:

@@ -11,6 +11,7 @@ import functools
 import logging
 import re
 import subprocess
+from collections.abc import Generator
 from pathlib import Path
 from typing import Any, Final
 
@@ -45,6 +46,28 @@ def jvm(session: SparkSession) -> Any:
 def java_session(session: SparkSession) -> Any:
     """Return the session in the JVM."""
     return session._jsparkSession
+
+
+@contextlib.contextmanager
+def active_session(session: Any) -> Generator[None]:
+    """Make a session the active one of this thread meanwhile.
+
+    Spark 4.0 refuses to register a format in another session while the active session has it.
+    """
+    own = getattr(session, "_jsparkSession", None)  # a client of Spark Connect has none
+    if own is None:
+        yield
+        return
+    sessions = session._get_j_spark_session_class(session._jvm)
+    before = sessions.getActiveSession()
+    sessions.setActiveSession(own)
+    try:
+        yield
+    finally:
+        if before.isDefined():
+            sessions.setActiveSession(before.get())
+        else:
+            sessions.clearActiveSession()
 
 
 def hadoop_configuration(session: SparkSession) -> Any:
