@@ -27,7 +27,7 @@ pytestmark = [
 
 PAGE = (Path(__file__).parents[2] / "docs" / "pipelines.md").read_text()
 TIMEOUT_S = 300
-RUN_TIMEOUT_S = 330  # `--wait` waits up to 300 s for Spark
+RUN_TIMEOUT_S = 750  # `--wait` waits up to 720 s for Spark and a job
 
 
 class ServedPipelines(BarnabasProcess):

@@ -32,8 +32,8 @@ from barnabas.cli.terminal_output import (
 _FILE = click.Path(dir_okay=False, path_type=Path)
 _COLUMNS = ("JOB", *COLUMNS)
 _POLL_S = 0.3
-_WAIT_S = 60.0
-_SPARK_WAIT_S = 300.0
+_WAIT_S = 120.0
+_SPARK_WAIT_S = 600.0
 
 name_argument = click.argument("name", metavar="JOB")
 file_argument = click.argument("file", type=_FILE)
@@ -79,9 +79,9 @@ def apply(runner: RunnerClient, *, file: Path, wait: bool) -> None:
 def _wait_running(runner: RunnerClient, names: list[str]) -> None:
     """Return once all jobs run.
 
-    Raises CliError when one fails, when Spark cannot start, or after a minute.
+    Raises CliError when one fails, when Spark cannot start, or after two minutes.
 
-    While Spark starts, no job is assigned: that may take five minutes on a busy host.
+    While Spark starts, no job is assigned: that may take ten minutes on a busy host.
     """
     deadline = time.monotonic() + _WAIT_S
     latest = time.monotonic() + _SPARK_WAIT_S
