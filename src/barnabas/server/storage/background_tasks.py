@@ -73,11 +73,9 @@ class BackgroundTasks:
             ):
                 interval_ms = config.get_int(name)
                 if interval_ms < _NEVER_MS:
-                    nursery.start_soon(_every, interval_ms, min(interval_ms, delay_ms), work)
-            nursery.start_soon(
-                _every, _DELETION_INTERVAL_MS, _DELETION_INTERVAL_MS, self.remove_deleted
-            )
-            nursery.start_soon(_every, _ROLLED_INTERVAL_MS, _ROLLED_INTERVAL_MS, self.flush_rolled)
+                    nursery.start_soon(_every, interval_ms, work, delay_ms)
+            nursery.start_soon(_every, _DELETION_INTERVAL_MS, self.remove_deleted)
+            nursery.start_soon(_every, _ROLLED_INTERVAL_MS, self.flush_rolled)
             nursery.start_soon(self.log_cleaner.run)
             nursery.start_soon(self.relocation_worker.run)
             nursery.start_soon(self.scrubber.run)
@@ -166,8 +164,11 @@ class BackgroundTasks:
         await self._disk.run(self._logs.checkpoint)
 
 
-async def _every(interval_ms: int, first_ms: int, work: Callable[[], Awaitable[object]]) -> None:
-    await tasks.sleep(first_ms / 1000)
+async def _every(
+    interval_ms: int, work: Callable[[], Awaitable[object]], delay_ms: int = _NEVER_MS
+) -> None:
+    """Run `work` at each interval, first after the delay where that is shorter."""
+    await tasks.sleep(min(interval_ms, delay_ms) / 1000)
     while True:
         try:
             await work()
