@@ -114,7 +114,7 @@ class CommitsTopic:
     def _newest(self) -> CommitRecord | None:
         if self._consumer is None:
             self._record, self._end = None, 0
-            self._create_if_missing()
+            self._create_if_missing(ClusterState(self._consumer_properties))
             self._consumer = Consumer(
                 {
                     **self._consumer_properties,
@@ -136,8 +136,7 @@ class CommitsTopic:
             self._end = end
         return self._record
 
-    def _create_if_missing(self) -> None:
-        cluster = ClusterState(self._consumer_properties)
+    def _create_if_missing(self, cluster: ClusterState) -> None:
         if cluster.topics([self.name])[self.name] is None:
             cluster.create_topic(self.name, 1, _CONFIG)
 
@@ -147,13 +146,15 @@ class CommitsTopic:
         A topic that was deleted is created again: so a user starts again under the same name.
         """
         deadline = time.monotonic() + _CALL_TIMEOUT_S
+        cluster: ClusterState | None = None
         while True:
             try:
                 return consumer.get_watermark_offsets(TopicPartition(self.name, 0), _CALL_TIMEOUT_S)
             except KafkaException as error:
                 if error_of(error).code() not in _NOT_KNOWN or time.monotonic() > deadline:
                     raise
-            self._create_if_missing()
+            cluster = cluster or ClusterState(self._consumer_properties)
+            self._create_if_missing(cluster)
             time.sleep(_PAUSE_S)
 
     def _read(self, consumer: Consumer, first: int) -> None:
