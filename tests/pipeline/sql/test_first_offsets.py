@@ -7,12 +7,11 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from barnabas.pipeline.delivery.driver.cluster_state import ClusterState
-from barnabas.pipeline.sql.planning.first_offsets import decoded, encoded, topic_ends, usable
+from barnabas.pipeline.delivery.plan.start_positions import EARLIEST, offsets_of
+from barnabas.pipeline.sql.planning.first_offsets import encoded, topic_ends, usable
 from barnabas.pipeline.streams.topic_reading import starting_offsets
 from barnabas.testing import Node
 from tests.pipeline.sql.test_query_analysis import plan
-
-EARLIEST = -2
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +53,7 @@ def test_offset_that_a_partition_does_not_have_is_its_earliest(bootstrap: str) -
 
 def test_offsets_are_a_property_of_a_job() -> None:
     offsets = {"a": {0: 3, 10: 0}, "b": {}}
-    assert decoded(encoded(offsets)) == offsets
+    assert offsets_of(encoded(offsets)) == offsets
 
 
 @pytest.mark.parametrize(
@@ -62,7 +61,7 @@ def test_offsets_are_a_property_of_a_job() -> None:
 )
 def test_other_text_is_not_taken_for_offsets(text: str) -> None:
     with pytest.raises(ValueError):  # noqa: PT011 - the messages are Python's
-        decoded(text)
+        offsets_of(text)
 
 
 def test_start_of_a_topic_is_what_spark_takes() -> None:

@@ -16,6 +16,11 @@ import attrs
 
 from barnabas.pipeline.delivery.driver.spark_internals import analyzed_plan
 from barnabas.pipeline.delivery.driver.spark_library import DataFrame
+from barnabas.pipeline.delivery.plan.start_positions import (
+    NO_OFFSETS,
+    FirstOffsets,
+    offsets_of,
+)
 from barnabas.pipeline.delivery.plan.task_failures import refused
 
 _SOURCE: Final = "StreamingRelationV2"
@@ -45,7 +50,6 @@ _STATEFUL: Final = (
     "TransformWithState",
 )
 _VERSION: Final = "v1"
-_NO_OFFSETS: Final[Mapping[str, Mapping[int, int]]] = {}
 
 
 @attrs.frozen
@@ -55,7 +59,7 @@ class KafkaSource:
     topics: tuple[str, ...]
     offset_reset: str
     """The first position without a committed one: earliest or latest."""
-    first_offsets: Mapping[str, Mapping[int, int]] = _NO_OFFSETS
+    first_offsets: FirstOffsets = NO_OFFSETS
     """The first offsets by topic and partition, where the source names them."""
 
 
@@ -126,14 +130,9 @@ def kafka_sources(frame: DataFrame) -> list[KafkaSource]:
 
 
 def _source(topics: tuple[str, ...], start: str) -> KafkaSource:
-    if not start.startswith("{"):
-        return KafkaSource(topics, "earliest" if start == "earliest" else "latest")
-    given: dict[str, dict[str, int]] = json.loads(start)
-    first = {
-        name: {int(number): offset for number, offset in offsets.items()}
-        for name, offsets in given.items()
-    }
-    return KafkaSource(topics, "latest", first)
+    if start.startswith("{"):
+        return KafkaSource(topics, "latest", offsets_of(start))
+    return KafkaSource(topics, "earliest" if start == "earliest" else "latest")
 
 
 def write_checkpoint(

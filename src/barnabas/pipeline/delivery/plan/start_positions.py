@@ -5,6 +5,7 @@ holds now, because records that were deleted, or a topic that was created again,
 for records that the job has read.
 """
 
+import json
 from collections.abc import Iterable, Mapping
 from typing import Final
 
@@ -14,7 +15,9 @@ from barnabas.pipeline.delivery.plan.job_plan import JobFailure, OnTrim, RecordP
 
 EARLIEST = -2
 LATEST = -1
-_NO_OFFSETS: Final[Mapping[str, Mapping[int, int]]] = {}
+FirstOffsets = Mapping[str, Mapping[int, int]]
+"""Offsets by topic and partition; -2 is the earliest."""
+NO_OFFSETS: Final[FirstOffsets] = {}
 
 
 @attrs.frozen
@@ -65,7 +68,7 @@ def decide(
     offset_reset: str,
     on_trim: OnTrim,
     remedies: Remedies = DEFAULT_REMEDIES,
-    first_offsets: Mapping[str, Mapping[int, int]] = _NO_OFFSETS,
+    first_offsets: FirstOffsets = NO_OFFSETS,
 ) -> StartPositions | JobFailure:
     """Return where to start, or why the job must not start.
 
@@ -86,6 +89,21 @@ def decide(
         if state.committed is not None and found > state.committed:
             trimmed += found - state.committed
     return StartPositions(offsets, trimmed)
+
+
+def offsets_of(text: str) -> FirstOffsets:
+    """Return the offsets of a text like `{"orders": {"0": 17}}`, as Spark's `startingOffsets`.
+
+    Raises ValueError for another text.
+    """
+    try:
+        found: dict[str, dict[str, int]] = json.loads(text)
+        return {
+            name: {int(number): int(offset) for number, offset in each.items()}
+            for name, each in found.items()
+        }
+    except (AttributeError, TypeError) as error:
+        raise ValueError(str(error)) from error
 
 
 def resolved(

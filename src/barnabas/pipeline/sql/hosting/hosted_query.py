@@ -12,11 +12,12 @@ from barnabas.config import ConfigError
 from barnabas.pipeline.delivery.driver.cluster_state import ClusterState
 from barnabas.pipeline.delivery.plan import kafka_properties
 from barnabas.pipeline.delivery.plan.job_plan import JobFailure, JobPlan, JobProgress
+from barnabas.pipeline.delivery.plan.start_positions import offsets_of
 from barnabas.pipeline.delivery.plan.task_failures import JobStartError, refused
 from barnabas.pipeline.delivery.plan.task_plans import consumer_properties
 from barnabas.pipeline.sql.hosting.planned_statement import planned_statement
 from barnabas.pipeline.sql.hosting.query_properties import FIRST_OFFSETS, REGISTRY, START
-from barnabas.pipeline.sql.planning import first_offsets
+from barnabas.pipeline.sql.planning.first_offsets import usable
 from barnabas.pipeline.sql.planning.query_writing import written
 from barnabas.pipeline.sql.sql_failures import SqlError, UnresolvedError
 from barnabas.pipeline.streams.app_hosting import HostedApp, HostedQueries, HostedState
@@ -134,7 +135,7 @@ def _start(plan: JobPlan) -> Start:
     if not noted:
         return plan.properties.get(START, "earliest")
     cluster = ClusterState(kafka_properties.for_librdkafka(consumer_properties(plan)))
-    return first_offsets.usable(cluster, first_offsets.decoded(noted))
+    return usable(cluster, offsets_of(noted))
 
 
 def own_session(session: SparkSession) -> Any:

@@ -20,6 +20,7 @@ from barnabas.pipeline.definitions.config_def import (
 from barnabas.pipeline.definitions.config_types import ConfigType, ConfigValueError
 from barnabas.pipeline.definitions.config_validators import OneOf, non_empty
 from barnabas.pipeline.delivery.plan.job_plan import JobPlan, RunningJob
+from barnabas.pipeline.delivery.plan.start_positions import offsets_of
 from barnabas.pipeline.sql.hosting.query_properties import (
     DEFINITIONS,
     FIRST_OFFSETS,
@@ -28,7 +29,6 @@ from barnabas.pipeline.sql.hosting.query_properties import (
     STATEMENT,
     TOPICS,
 )
-from barnabas.pipeline.sql.planning.first_offsets import decoded
 
 _NO_BATCHES: Final = "it reads at most 100,000 records of a topic in a batch"
 _GROUP: Final = "SQL"
@@ -52,7 +52,7 @@ def _key(name: str, default: Any, order: int, title: str, text: str, **more: Any
 def _offsets(name: str, value: object) -> None:
     """Raise ConfigValueError for a text that is not JSON of offsets by topic and partition."""
     try:
-        decoded(str(value) or "{}")
+        offsets_of(str(value) or "{}")
     except ValueError as error:
         reason = f'It is like {{"orders": {{"0": 17}}}}: {error}'
         raise ConfigValueError.of(name, value, reason) from None

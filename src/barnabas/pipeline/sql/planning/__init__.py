@@ -14,6 +14,7 @@
     join_planning    joins
     fold_planning    aggregates as folds in Python
     group_planning   GROUP BY
+    first_offsets    where a query begins that reads what comes after its statement
     query_planning   a whole plan to a stream or a table
     query_writing    the result to its topic
 

@@ -7,18 +7,17 @@ job starts later, or starts again before a partition had a record.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from barnabas.pipeline.delivery.plan.start_positions import EARLIEST, FirstOffsets
 
 if TYPE_CHECKING:
     from barnabas.pipeline.delivery.driver.cluster_state import ClusterState
     from barnabas.pipeline.sql.analysis.plan_values import QueryPlan
 
-FirstOffsets = Mapping[str, Mapping[int, int]]
-"""Offsets by topic and partition; -2 is the earliest."""
 Start = str | FirstOffsets
 """Where a query reads a stream without a committed offset: `earliest`, `latest`, or offsets."""
-_EARLIEST: Final = -2
 
 
 def topic_ends(cluster: ClusterState, plan: QueryPlan) -> FirstOffsets:
@@ -27,12 +26,12 @@ def topic_ends(cluster: ClusterState, plan: QueryPlan) -> FirstOffsets:
     Raises KafkaException.
     """
     names = {each.source.topic for each in plan.relations if not each.source.is_table}
+    found: dict[str, dict[int, int]] = {name: {} for name in sorted(names)}
     pairs = _partitions(cluster, names)
-    ends = cluster.ends(pairs) if pairs else {}
-    return {
-        name: {number: ends[name, number] for topic, number in pairs if topic == name}
-        for name in sorted(names)
-    }
+    if pairs:
+        for (name, number), end in cluster.ends(pairs).items():
+            found[name][number] = end
+    return found
 
 
 def usable(cluster: ClusterState, offsets: FirstOffsets) -> FirstOffsets:
@@ -47,9 +46,9 @@ def usable(cluster: ClusterState, offsets: FirstOffsets) -> FirstOffsets:
         return found
     starts, ends = cluster.log_starts(pairs), cluster.ends(pairs)
     for name, number in pairs:
-        noted = offsets[name].get(number, _EARLIEST)
+        noted = offsets[name].get(number, EARLIEST)
         is_there = starts[name, number] <= noted <= ends[name, number]
-        found[name][number] = noted if is_there else _EARLIEST
+        found[name][number] = noted if is_there else EARLIEST
     return found
 
 
@@ -67,15 +66,3 @@ def _partitions(cluster: ClusterState, names: Iterable[str]) -> list[tuple[str, 
 def encoded(offsets: FirstOffsets) -> str:
     """Return offsets as a property of a job."""
     return json.dumps(offsets, separators=(",", ":"))
-
-
-def decoded(text: str) -> FirstOffsets:
-    """Return the offsets of a property. Raises ValueError for another text."""
-    try:
-        found: dict[str, dict[str, int]] = json.loads(text)
-        return {
-            name: {int(number): int(offset) for number, offset in each.items()}
-            for name, each in found.items()
-        }
-    except (AttributeError, TypeError) as error:
-        raise ValueError(str(error)) from error
