@@ -261,3 +261,15 @@ def test_answer_that_does_not_come_is_an_error() -> None:
         executor = RemoteExecutor(SqlClient(url, None, None, 0.2))
         with pytest.raises(CliError, match=rf"^server .*: no answer in 0\.2 s; {UNCERTAIN}"):
             run_scripts(executor, [Script("DROP STREAM t;")], as_json=False)
+
+
+def test_rows_end_when_the_host_of_the_server_vanishes() -> None:
+    """The connection has the probes, which a network without the host would leave unanswered."""
+    with ending_server(b"") as url:
+        client = SqlClient(url, None, None, 60.0)
+        with client.streamed("POST", "/query-stream", {}, "*/*") as answer:
+            connection = answer.extensions["network_stream"].get_extra_info("socket")
+            assert connection.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
+            asked = (socket.TCP_KEEPIDLE, socket.TCP_KEEPINTVL, socket.TCP_KEEPCNT)
+            found = [connection.getsockopt(socket.IPPROTO_TCP, option) for option in asked]
+            assert found[0] + found[1] * found[2] == 30

@@ -14,6 +14,7 @@ import click
 from barnabas.cli.client_options import UNREACHABLE
 from barnabas.cli.command_errors import CliError
 from barnabas.http_failures import reason_of
+from barnabas.sockets.keep_alive import end_when_host_vanishes
 
 if TYPE_CHECKING:
     import ssl
@@ -97,7 +98,8 @@ class ServiceClient:
     def streamed(self, method: str, path: str, body: Any, accept: str) -> Generator[httpx.Response]:
         """Yield the answer, of the type `accept`, before its body is there: that has no time limit.
 
-        The request is one that changes nothing. Raises ServiceRefusalError or CliError.
+        It ends half a minute after the server's host has vanished. The request is one that changes
+        nothing. Raises ServiceRefusalError or CliError.
         """
         import httpx
 
@@ -113,6 +115,7 @@ class ServiceClient:
         ):
             if not answer.is_success:
                 raise self.refusal(answer)
+            end_when_host_vanishes(answer.extensions["network_stream"].get_extra_info("socket"))
             yield answer
 
     @contextmanager

@@ -100,6 +100,15 @@ def test_large_statement_is_refused() -> None:
     assert "at most" in grown
 
 
+@pytest.mark.parametrize(
+    "text", ["SELECT {} FROM s", "SELECT * FROM s LIMIT {}", "CREATE STREAM t WITH (partitions={})"]
+)
+def test_number_that_python_cannot_read_is_refused(text: str) -> None:
+    column = text.index("{") + 1
+    message = "A number has at most 1000 characters, and this one has 5000"
+    assert failure(text.format("9" * 5000)) == f"line 1:{column}: {message}"
+
+
 def test_deep_statement_is_refused() -> None:
     deep = failure("SELECT " + "(" * 500 + "1" + ")" * 500 + " FROM s")
     assert deep == "line 1:507: A statement is nested less than 500 deep, and this one is deeper"

@@ -1,6 +1,7 @@
 """Scripts: a text divided into statements, its variables replaced, each statement parsed.
 
-A statement over 1 MB, or nested 500 deep or deeper than the parser reaches, is refused.
+A statement over 1 MB, or nested 500 deep or deeper than the parser reaches, is refused, and a
+number of more than 1,000 characters, of which Python may not make an integer.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 MAXIMUM_BYTES = 1024 * 1024
 MAXIMUM_DEPTH = 500
+NUMBER_MAXIMUM = 1000
 
 # A string, a quoted name, a comment, the end of a statement, or other text, in this order. A
 # comment without an end has the rest of the script.
@@ -140,6 +142,7 @@ def _parse(text: str) -> Statement:
         at = position(text, lone[0].start()) if lone else (1, 1)
         raise SqlError("A string, a quoted name or a comment has no end", *at) from None
     _check_depth(text, tokens)
+    _check_numbers(text, tokens)
     parser = StatementParser(dialect=dialect)
     try:
         return parser.parse_one(tokens, text)
@@ -158,4 +161,12 @@ def _check_depth(text: str, tokens: list[Token]) -> None:
             message = (
                 f"A statement is nested less than {MAXIMUM_DEPTH} deep, and this one is deeper"
             )
+            raise SqlError(message, *position(text, token.start))
+
+
+def _check_numbers(text: str, tokens: list[Token]) -> None:
+    for token in tokens:
+        length = len(token.text)
+        if token.token_type is TokenType.NUMBER and length > NUMBER_MAXIMUM:
+            message = f"A number has at most {NUMBER_MAXIMUM} characters, and this one has {length}"
             raise SqlError(message, *position(text, token.start))

@@ -7,7 +7,6 @@ of one connection is that of the other. Hops are counted as in `rest.request_for
 
 from __future__ import annotations
 
-import socket
 import ssl
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -26,6 +25,7 @@ from barnabas.pipeline.rest.request_forwarding import (
 )
 from barnabas.pipeline.rest.sql.request_bodies import ClientGoneError
 from barnabas.pipeline.rest.sql.sql_errors import NOT_READY, SERVER_ERROR, SqlRestError
+from barnabas.sockets.keep_alive import end_when_host_vanishes
 
 if TYPE_CHECKING:
     from barnabas.http import HttpTls
@@ -33,8 +33,6 @@ if TYPE_CHECKING:
 
 _CONNECT_S: Final = 10.0
 _READ_BYTES: Final = 1 << 16
-_KEEP_ALIVE: Final = ((socket.TCP_KEEPIDLE, 15), (socket.TCP_KEEPINTVL, 5), (socket.TCP_KEEPCNT, 3))
-"""A host that is gone ends the connection after half a minute."""
 _LENGTH: Final = "content-length"
 
 PeerStream = trio.SocketStream | trio.SSLStream[trio.SocketStream]
@@ -89,9 +87,7 @@ class StandbyRelay:
         try:
             with trio.fail_after(_CONNECT_S):
                 plain = await trio.open_tcp_stream(host, port)
-                plain.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-                for option, value in _KEEP_ALIVE:
-                    plain.setsockopt(socket.IPPROTO_TCP, option, value)
+                end_when_host_vanishes(plain)
                 if parts.scheme != "https":
                     return plain
                 secured = trio.SSLStream(
