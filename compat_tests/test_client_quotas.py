@@ -120,7 +120,7 @@ def test_throttled_produce_is_written_and_mutes_the_connection(
         answer = connection.call(produce_request(topic, 11_000), 9)
         assert answer.responses[0].partition_responses[0].error_code == 0
         # Less by the time between the creation of the client's sensor and its first record.
-        assert frame - 10_100 < answer.throttle_time_ms <= frame - 10_000
+        assert frame - 10_600 < answer.throttle_time_ms <= frame - 10_000
         connection.call(fetch_request(topic), 12)
         waited_ms = (time.monotonic() - begun) * 1000
         assert answer.throttle_time_ms - 100 < waited_ms < answer.throttle_time_ms + 20_000
@@ -137,7 +137,8 @@ def test_throttled_fetch_is_empty(bootstrap: str, topic: str, client_id: str) ->
         assert (answer.throttle_time_ms > 0) == is_throttled
         if is_throttled:
             assert answer.responses == []
-            assert 3500 < answer.throttle_time_ms < 4500
+            # Less by the time since the first one.
+            assert 2000 < answer.throttle_time_ms < 4500
         else:
             assert records > 7000
 
@@ -148,9 +149,11 @@ def test_produce_keeps_to_its_quota(bootstrap: str, topic: str, client_id: str) 
     limit(bootstrap, client_id, PRODUCER, rate)
     with wire.Connection(bootstrap) as connection:
         sent = 0
+        begun = time.monotonic()
         while connection.call(produce_request(topic, 100_000), 9).throttle_time_ms == 0:
             sent += 1
-        assert sent in {18, 19, 20, 21, 22}  # ten windows' worth
+        meanwhile = int((time.monotonic() - begun) * rate / 100_000)
+        assert 18 <= sent <= 22 + meanwhile  # ten windows' worth
         begun = time.monotonic()
         for _ in range(10):
             connection.call(produce_request(topic, 100_000), 9)

@@ -43,7 +43,7 @@ def test_requests_of_each_kind_are_throttled(bootstrap: str, client_id: str) -> 
             begun = time.monotonic()
             answer = connection.call(request, version)
             assert 0 < answer.throttle_time_ms <= 1000
-            assert time.monotonic() - begun < 3
+            assert time.monotonic() - begun < 10
 
 
 def test_throttled_request_mutes_the_connection(bootstrap: str, client_id: str) -> None:
@@ -53,7 +53,7 @@ def test_throttled_request_mutes_the_connection(bootstrap: str, client_id: str) 
         begun = time.monotonic()
         connection.call(MetadataRequest(topics=[]), 12)
         waited_ms = (time.monotonic() - begun) * 1000
-        assert answer.throttle_time_ms - 100 < waited_ms < answer.throttle_time_ms + 1500
+        assert answer.throttle_time_ms - 100 < waited_ms < answer.throttle_time_ms + 10_000
 
 
 def test_response_without_a_throttle_time_is_sent_and_mutes_the_connection(
