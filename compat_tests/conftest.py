@@ -16,6 +16,7 @@ from compat_tests import wire
 from compat_tests.module_times import ModuleTimes
 from compat_tests.scheduling import pytest_xdist_make_scheduler  # noqa: F401 - a hook of pytest
 from compat_tests.servers import KINDS, ServerProcess
+from compat_tests.time_limit import TimeLimit
 
 # Tests write old timestamps; retention by time must not delete them.
 KEEP_OLD_RECORDS = {"retention.ms": "-1"}
@@ -42,6 +43,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--module-times", action="store_true", help="print the CPU and wall time of long modules"
     )
+    parser.addoption(
+        "--no-start-after",
+        type=float,
+        metavar="EPOCH_S",
+        help="skip the tests that would start after this time, in s since 1970",
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -53,6 +60,9 @@ def pytest_configure(config: pytest.Config) -> None:
     )
     if config.getoption("--module-times"):
         config.pluginmanager.register(ModuleTimes())
+    end_s = config.getoption("--no-start-after")
+    if end_s is not None:
+        config.pluginmanager.register(TimeLimit(end_s))
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
