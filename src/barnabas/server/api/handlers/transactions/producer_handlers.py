@@ -4,6 +4,7 @@ Together they find and end a transaction that its coordinator does not know (KIP
 """
 
 from barnabas.cluster.metadata.topic_names import refusal
+from barnabas.cluster.replication.leader_state import NO_EPOCH
 from barnabas.log.segment.producer_state import ProducerEntry
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.describe_producers import (
@@ -30,7 +31,7 @@ async def write_txn_markers(
 def describe_producers(
     context: TransactionsContext, request: DescribeProducersRequest
 ) -> DescribeProducersResponse:
-    """Return the producers that each partition knows."""
+    """Return the producers that each partition knows, also those of which this is a follower."""
     return DescribeProducersResponse(
         topics=[
             DescribeProducersResponse.TopicResponse(
@@ -53,7 +54,7 @@ def _described(context: TransactionsContext, topic: str, number: int) -> Partiti
             error_message=reason,
         )
     try:
-        producers = context.services.replicas.partition(topic, number).log.producers
+        producers = context.services.replicas.replica(topic, number, NO_EPOCH).log.producers
     except KafkaError as error:
         return PartitionResponse(partition_index=number, error_code=error.code)
     return PartitionResponse(
