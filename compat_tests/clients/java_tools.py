@@ -183,20 +183,17 @@ def open_transaction_is_described_and_terminated(bootstrap: str, records: int) -
     described = transactions("describe", "--transactional-id", name)
     assert all(f"{topic}-{each}" in described for each in range(3)), described
     where = ["--topic", topic, "--partition", "1"]
-    for replica in ("", "1", "2", "3"):  # followers know the producers, too
-        found = transactions("describe-producers", *where, *_of_broker(replica))
-        assert len(found.splitlines()) == 2, f"broker {replica or 'that leads'}:\n{found}"
-    transactions("find-hanging", *_of_broker("2"))
+    brokers = [["--broker-id", each] for each in "123"]
+    for broker in ([], *brokers):  # the leader, then each replica: followers know them, too
+        found = transactions("describe-producers", *where, *broker)
+        assert len(found.splitlines()) == 2, f"{broker}:\n{found}"
+    transactions("find-hanging", *brokers[1])
     transactions("forceTerminateTransaction", "--transactionalId", name)
     wait_until(lambda: _state_of(name, transactions("list")) in _ENDED, 60)
     assert read_committed(bootstrap, topic) == []
     with pytest.raises(KafkaException) as refused:
         producer.commit_transaction(30)
     assert refused.value.args[0].fatal(), refused.value
-
-
-def _of_broker(node_id: str) -> list[str]:
-    return ["--broker-id", node_id] if node_id else []
 
 
 def _state_of(transactional_id: str, listed: str) -> str:

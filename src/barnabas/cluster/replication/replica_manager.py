@@ -110,7 +110,9 @@ class ReplicaManager:
             self._check_leader(found, current_leader_epoch)
         return found
 
-    def replica(self, topic: "str | Uuid", partition: int, current_leader_epoch: int) -> Partition:
+    def replica(
+        self, topic: "str | Uuid", partition: int, current_leader_epoch: int = NO_EPOCH
+    ) -> Partition:
         """Return a partition that this broker has, as its leader or a follower (KIP-392).
 
         `topic` is a name or an id. Raises KafkaError as `partition`.

@@ -4,7 +4,6 @@ Together they find and end a transaction that its coordinator does not know (KIP
 """
 
 from barnabas.cluster.metadata.topic_names import refusal
-from barnabas.cluster.replication.leader_state import NO_EPOCH
 from barnabas.log.segment.producer_state import ProducerEntry
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.describe_producers import (
@@ -54,7 +53,7 @@ def _described(context: TransactionsContext, topic: str, number: int) -> Partiti
             error_message=reason,
         )
     try:
-        producers = context.services.replicas.replica(topic, number, NO_EPOCH).log.producers
+        producers = context.services.replicas.replica(topic, number).log.producers
     except KafkaError as error:
         return PartitionResponse(partition_index=number, error_code=error.code)
     return PartitionResponse(
